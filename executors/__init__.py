@@ -1,0 +1,1 @@
+"""DO: observe a host, perform one effect, look one up."""

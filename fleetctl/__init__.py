@@ -1,0 +1,1 @@
+"""RUN: remember, coordinate, serve, speak."""

@@ -1,0 +1,1 @@
+"""WANT: text becomes typed, pinned, validated documents; every value knows its place."""

@@ -1,0 +1,1 @@
+"""Tests, mirrored to the packages they prove."""
