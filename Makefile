@@ -4,26 +4,70 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-SOURCES := manifests planner executors fleetctl tests examples
+TOOLS  := $(VENV)/.installed-dev
+# Narrow a run, for example: make test TESTS=tests/planner
+TESTS  ?= tests
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check bench soak docs clean
+.PHONY: help env demo test check format bench soak docs clean system-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
 
-env: $(STAMP) ## make .venv and install the project with its development tools
+demo: $(STAMP) ## run the quickstart: three real nodes, a rollout, a refusal
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
 
-# Redone only when pyproject.toml changes; the stamp is written last, so a broken install is not taken for one.
-$(STAMP): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "make: $(PYTHON) is older than 3.11; set PYTHON=python3.11 or later" >&2; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
-	  { echo "make: $(PYTHON) has no venv module; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing fleetctl and its tools into $(VENV) (once; a minute or two)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $(STAMP)
+test: $(TOOLS) system-packages ## run every test but the soak; install what the tests need
+	$(BIN)/python -m pytest -m "not soak" $(TESTS)
+
+check: $(TOOLS) ## lint, format, types, import contracts, docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml --site-dir $(CURDIR)/build/site
+
+format: $(TOOLS) ## let ruff format and fix what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(TOOLS) ## print the benchmark table
+	$(BIN)/python -m tests.bench
+
+soak: $(TOOLS) system-packages ## run the long random rounds
+	$(BIN)/python -m pytest -m soak --timeout 0 $(TESTS)
+
+docs: $(TOOLS) ## serve the documentation on http://127.0.0.1:8000
+	$(BIN)/mkdocs serve --config-file .ci/mkdocs.yml
+
+env: $(TOOLS) ## make .venv and install the project with its development tools
 
 clean: ## remove the environment, caches and build results
-	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The stamps are written last, so that a broken install is never taken for a whole one, and they are
+# redone only when pyproject.toml changes. The demo needs no development tools, hence two of them.
+$(STAMP): pyproject.toml | $(BIN)/python
+	@echo "Installing fleetctl into $(VENV) (once) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(TOOLS): pyproject.toml | $(BIN)/python
+	@echo "Installing fleetctl and its development tools into $(VENV) (once; a minute or two) ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $(STAMP) $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is missing or older than 3.11; name another: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "$(PYTHON) has no venv module. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# Real systems come from Debian's packages, and only root can install those. Elsewhere, the tests that
+# need them are skipped, each with its reason.
+system-packages:
+	@if [ ! -f tests/lab/install-packages.sh ]; then :; \
+	elif [ "$$(id -u)" -eq 0 ] && [ -f /etc/debian_version ]; then sh tests/lab/install-packages.sh; \
+	else echo "Not root on Debian or Ubuntu: system packages stay as they are; tests that miss one are skipped."; fi

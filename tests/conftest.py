@@ -1,0 +1,17 @@
+"""What every test may rely on: an environment that neither the developer's shell nor a terminal colours."""
+
+from __future__ import annotations
+
+import pytest
+
+# Variables of the caller's shell that would change what the command line prints or where it looks.
+FOREIGN_VARIABLES = ("FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "FLEETCTL_STATE", "FLEETCTL_DEBUG")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test sees the same environment, on a desk and in CI."""
+    for name in FOREIGN_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
