@@ -236,3 +236,7 @@ class Daemon:
             self._process.kill()
             self._process.wait(timeout=timeout_s)
         end_pids([pid for pid in family if alive(pid)])
+
+    def reap(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Wait for the program to end after a `kill`, leaving what it started alone."""
+        self._process.wait(timeout=timeout_s)
