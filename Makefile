@@ -26,7 +26,7 @@ check: $(TOOLS) ## lint, format, types, import contracts, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml --site-dir $(CURDIR)/build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .ci/mkdocs.yml --site-dir $(CURDIR)/build/site
 
 format: $(TOOLS) ## let ruff format and fix what it can
 	$(BIN)/ruff format .
@@ -39,7 +39,7 @@ soak: $(TOOLS) system-packages ## run the long random rounds
 	$(BIN)/python -m pytest -m soak --timeout 0 $(TESTS)
 
 docs: $(TOOLS) ## serve the documentation on http://127.0.0.1:8000
-	$(BIN)/mkdocs serve --config-file .ci/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --config-file .ci/mkdocs.yml
 
 env: $(TOOLS) ## make .venv and install the project with its development tools
 

@@ -18,6 +18,7 @@ PURE = ("planner", "manifests.schema", "manifests.validate", "fleetctl.ledger")
 PURE_MAY_IMPORT = {
     "__future__",
     "abc",
+    "base64",
     "bisect",
     "collections",
     "contextlib",
@@ -54,7 +55,7 @@ PURE_MAY_IMPORT = {
 # The first room is pure but for these, which open files, parse text or resolve secrets.
 MANIFESTS_SHELL = {"manifests.load", "manifests.source", "manifests.template", "manifests.secret"}
 
-NOUNS = {"planner.observed", "planner.recorded", "planner.change", "planner.graph", "planner.plan"}
+NOUNS = {f"planner.{noun}" for noun in ("observed", "recorded", "spec", "change", "graph", "plan")}
 
 # Slow to import, or talking to the world: loaded by the module that needs them, when it needs them.
 HEAVY = ("paramiko", "boto3", "botocore", "docker", "httpx", "rich", "jinja2", "libvirt", "yaml", "sqlite3")
