@@ -1,0 +1,1 @@
+"""A driver whose hosts are made up: faults and latency from a seed."""

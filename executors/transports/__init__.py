@@ -1,0 +1,1 @@
+"""How a command reaches a host: on this machine, or over SSH."""

@@ -1,0 +1,1 @@
+"""The only loop that records intent, acts, and records the outcome."""

@@ -1,0 +1,1 @@
+"""What is remembered: operations, entries, replay, and the ports journal, leases and documents. Pure."""

@@ -1,0 +1,80 @@
+"""The root of every error that fleetctl raises on purpose.
+
+    FleetctlError                    code, exit_code, hint
+    ├── ManifestError                diagnostics with places          (exit 1)
+    ├── RefusedError                 compatibility, budget, policy    (exit 3)
+    ├── StaleError                   plan stale, or not the approved  (exit 7)
+    ├── executors.*                  TransportError, ArtifactError, … (exit 1)
+    └── fleetctl.*                   StateError (1), LeaseHeld (6), UnknownOutcome (5), …
+
+A programmer's mistake is an assertion, never one of these.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from manifests.diagnostics import Diagnostic
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller; the one table of design section 5."""
+
+    OK = 0
+    ERROR = 1
+    CHANGES = 2
+    REFUSED = 3
+    FAILED = 4
+    UNKNOWN = 5
+    LOCKED = 6
+    STALE = 7
+    WAITING = 8
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+class FleetctlError(Exception):
+    """An operating error: what went wrong, for a person who has to act on it.
+
+    Arguments: `message` says what and where; `hint` says what to do next.
+    `code` is a stable dotted name for machines, `exit_code` ends the process.
+    """
+
+    code: str = "error"
+    exit_code: ExitCode = ExitCode.ERROR
+
+    def __init__(self, message: str, *, hint: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if code is not None:
+            self.code = code
+
+
+class ManifestError(FleetctlError):
+    """The manifests cannot be used; `diagnostics` has every finding of the run, each with its place."""
+
+    code = "manifest.invalid"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        errors = [d for d in diagnostics if d.is_error]
+        super().__init__(f"{len(errors)} error{'s' if len(errors) != 1 else ''} in the manifests")
+        self.diagnostics = tuple(diagnostics)
+
+
+class RefusedError(FleetctlError):
+    """What was asked for is understood and refused: compatibility, budget or policy."""
+
+    code = "refused"
+    exit_code = ExitCode.REFUSED
+
+
+class StaleError(FleetctlError):
+    """The plan does not describe the present any more, or is not the one that was approved."""
+
+    code = "plan.stale"
+    exit_code = ExitCode.STALE

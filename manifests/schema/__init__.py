@@ -1,0 +1,1 @@
+"""The manifest kinds as pydantic models, one file per kind."""

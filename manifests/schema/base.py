@@ -1,0 +1,126 @@
+"""The model that every kind builds on, and the scalar types that manifests are made of.
+
+Values arrive typed by `manifests.source`: text as str, whole numbers as int, true and false as bool,
+lists as tuples. Nothing is converted here: a number where text is expected is an error with a place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from manifests.address import NAME_PATTERN
+from manifests.digest import DIGEST_PATTERN
+from manifests.version import is_version
+
+API_VERSION = "fleetctl/v1"
+PORT_MAX = 65535
+
+_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+_DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+# A rollout that waits longer than this for one thing is a mistake in the manifest, not patience.
+DURATION_MAX_MS = 30 * 86_400_000
+_SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)")
+_SIZE_B = {
+    "B": 1,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+    "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
+_PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
+
+
+class Model(BaseModel):
+    """Frozen, strict, and closed: an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
+
+
+def _duration(value: Any) -> Any:
+    if type(value) is not str:
+        raise ValueError("a duration is a whole number with its unit, such as 500ms, 10s, 5m, 2h or 1d")
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise ValueError("a duration is a whole number with its unit, such as 500ms, 10s, 5m, 2h or 1d")
+    ms = int(match[1]) * _DURATION_MS[match[2]]
+    if ms > DURATION_MAX_MS:
+        raise ValueError("a duration is at most 30d")
+    return ms
+
+
+def _size(value: Any) -> Any:
+    match = _SIZE.fullmatch(value) if type(value) is str else None
+    if match is None:
+        raise ValueError("a size is a whole number with its unit, such as 512MiB, 2GiB or 10GB")
+    return int(match[1]) * _SIZE_B[match[2]]
+
+
+def _bound(value: Any) -> Any:
+    if type(value) is int and value >= 0:
+        return value
+    if type(value) is str and _PERCENT.fullmatch(value):
+        return value
+    raise ValueError("a number of nodes is a whole number from 0, or a percentage from 0% to 100%")
+
+
+def _version(value: str) -> str:
+    if not is_version(value):
+        if value in ("latest", "stable", "edge", "nightly"):
+            raise ValueError(f"{value!r} names whatever is newest and pins nothing; write the exact version")
+        raise ValueError(
+            "a version is three numbers, such as 1.4.0, 1.4.0-rc.1 or 1.4.0+build.7 (SemVer 2.0.0)"
+        )
+    return value
+
+
+def _no_template(value: str) -> str:
+    if "{{" in value or "{%" in value:
+        raise ValueError("only {{ vars.NAME }} can stand here: nothing else is known when this key is read")
+    return value
+
+
+def _octal(value: str) -> str:
+    if not re.fullmatch(r"0?[0-7]{3}", value):
+        raise ValueError('a file mode is three or four octal digits in quotes, such as "0644"')
+    return value.rjust(4, "0")
+
+
+Text = Annotated[str, AfterValidator(_no_template)]
+"""Text in which only `{{ vars.x }}` was rendered, when the file was read."""
+Template = Annotated[
+    str, WithJsonSchema({"type": "string", "description": "may hold {{ … }}, rendered per node"})
+]
+"""Text that is rendered per node, with everything that is known about the node."""
+Name = Annotated[
+    Text,
+    Field(pattern=rf"^{NAME_PATTERN}$", description="1-63 characters: a-z, 0-9, inner hyphens"),
+]
+Version = Annotated[
+    Text, AfterValidator(_version), WithJsonSchema({"type": "string", "description": "SemVer 2.0.0"})
+]
+Sha256 = Annotated[
+    Text, Field(pattern=rf"^{DIGEST_PATTERN}$", description="sha256: and 64 lower-case hex digits")
+]
+DurationMs = Annotated[
+    int,
+    BeforeValidator(_duration),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(ms|s|m|h|d)$"}),
+]
+"""A duration: text with a unit in the manifest, whole milliseconds in the model."""
+SizeB = Annotated[
+    int,
+    BeforeValidator(_size),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$"}),
+]
+"""A size: text with a unit in the manifest, bytes in the model."""
+Bound = Annotated[
+    int | str,
+    BeforeValidator(_bound),
+    WithJsonSchema(
+        {"oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^(100|[1-9]?[0-9])%$"}]}
+    ),
+]
+"""A number of nodes, or a percentage of them; percentages round down (`planner.budget.resolve`)."""
+Port = Annotated[int, Field(ge=1, le=PORT_MAX)]
+FileMode = Annotated[Text, AfterValidator(_octal)]

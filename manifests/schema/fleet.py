@@ -1,0 +1,217 @@
+"""kind: Fleet — nodes of one product under one trust domain, rolled as one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from manifests.schema.base import (
+    Bound,
+    DurationMs,
+    FileMode,
+    Model,
+    Name,
+    Port,
+    SizeB,
+    Template,
+    Text,
+    Version,
+)
+from manifests.schema.release import Substrate
+
+# A fleet past this is a typing mistake, or needs to be several fleets.
+NODES_MAX = 10_000
+OnChange = Literal["reload", "restart", "replace"]
+Signal = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"]
+
+
+class ReleasePin(Model):
+    """The release that nodes run: a product and its exact version."""
+
+    product: Name
+    version: Version
+
+
+class SecretValue(Model):
+    """A value by reference, resolved when it is used: {secret: "env:NAME"} or {secret: "file:PATH"}."""
+
+    secret: Annotated[Text, Field(pattern=r"^(env|file):\S.*$")]
+
+
+class EnvVar(Model):
+    """A variable with its own consequence of a change."""
+
+    value: Template | SecretValue
+    on_change: OnChange
+
+
+class File(Model):
+    """A file written for the node: from `content`, from a `source` beside the manifest, or a secret."""
+
+    path: Template
+    content: Template | None = None
+    source: Text | None = None
+    secret: Annotated[Text, Field(pattern=r"^(env|file):\S.*$")] | None = None
+    mode: FileMode = "0644"
+    on_change: OnChange | None = None
+
+
+class Limits(Model):
+    """What a node may use at most."""
+
+    memory: SizeB | None = None
+    open_files: Annotated[int, Field(ge=1)] | None = None
+    processes: Annotated[int, Field(ge=1)] | None = None
+
+
+class Process(Model):
+    """What runs: serves every substrate. `on_change` is what a change of command, env or files leads to.
+
+    Relative file paths are relative to the node's folder (`{{ node.dir }}`).
+    """
+
+    command: Annotated[tuple[Template, ...], Field(min_length=1)]
+    env: dict[
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Template | SecretValue | EnvVar
+    ] = {}
+    files: tuple[File, ...] = ()
+    user: Text | None = None
+    limits: Limits = Limits()
+    on_change: OnChange = "restart"
+    reload_signal: Signal = "HUP"
+
+
+class ProcessOverride(Model):
+    """What a node changes of its group's process: command replaces, env and files merge by name and path."""
+
+    command: Annotated[tuple[Template, ...], Field(min_length=1)] | None = None
+    env: dict[
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Template | SecretValue | EnvVar
+    ] = {}
+    files: tuple[File, ...] = ()
+    user: Text | None = None
+    limits: Limits | None = None
+
+
+class Data(Model):
+    """The node's data folder, relative to the node's own; kept on destroy when `retain`."""
+
+    path: Annotated[Text, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")] = "data"
+    retain: bool = True
+
+
+class HttpProbe(Model):
+    """GET path must answer `status` (default: any 2xx) within the timeout."""
+
+    path: Template = "/"
+    port: Port | None = None
+    status: Annotated[int, Field(ge=100, le=599)] | None = None
+
+
+class TcpProbe(Model):
+    """The port must accept a connection."""
+
+    port: Port | None = None
+
+
+class CommandProbe(Model):
+    """The command, run on the host, must exit 0."""
+
+    command: Annotated[tuple[Template, ...], Field(min_length=1)]
+
+
+class Health(Model):
+    """When a node counts as available: `success` probes in a row, then `min_ready` without a failure.
+
+    `deadline` is how long a started node may take to get there. Without http, tcp or command a node is
+    judged by running without a restart for `min_ready`.
+    """
+
+    http: HttpProbe | None = None
+    tcp: TcpProbe | None = None
+    command: CommandProbe | None = None
+    interval: DurationMs = 1_000
+    timeout: DurationMs = 5_000
+    success: Annotated[int, Field(ge=1)] = 1
+    failure: Annotated[int, Field(ge=1)] = 3
+    deadline: DurationMs = 60_000
+    min_ready: DurationMs = 0
+
+
+class Drain(Model):
+    """How a node is asked to stop: the signal, then SIGKILL after the timeout."""
+
+    signal: Signal = "TERM"
+    timeout: DurationMs = 30_000
+
+
+class Canary(Model):
+    """The first nodes of a rollout, alone: all of them must be healthy before the others start."""
+
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Rollout(Model):
+    """How a fleet moves. Percentages round down; one that rounds to zero is refused."""
+
+    strategy: Literal["auto", "rolling", "full"] = "auto"
+    max_unavailable: Bound = 1
+    reserve: Bound = 0
+    max_unavailable_per_host: Annotated[int, Field(ge=1)] | None = None
+    canary: Canary | None = None
+    drain: Drain = Drain()
+    max_failures: Annotated[int, Field(ge=0)] = 0
+    progress_deadline: DurationMs = 600_000
+    auto_revert: bool = False
+
+
+class GroupBudget(Model):
+    """A group's own budget, beside the fleet's."""
+
+    max_unavailable: Bound
+    reserve: Bound = 0
+
+
+class Node(Model):
+    """A node given by name; what it does not say comes from its group."""
+
+    name: Name
+    host: Name | None = None
+    address: Text | None = None
+    port: Port | None = None
+    labels: dict[str, Text] = {}
+    release: ReleasePin | None = None
+    process: ProcessOverride | None = None
+
+
+class Group(Model):
+    """Nodes that share a substrate, placement and process: `count` of them, or `nodes` by name.
+
+    `port` is the first port; node N of a counted group gets port+N, kept for life.
+    """
+
+    name: Name
+    count: Annotated[int, Field(ge=0, le=NODES_MAX)] | None = None
+    nodes: Annotated[tuple[Node, ...], Field(max_length=NODES_MAX)] | None = None
+    substrate: Substrate
+    hosts: tuple[Name, ...] = ("localhost",)
+    port: Port | None = None
+    labels: dict[str, Text] = {}
+    release: ReleasePin | None = None
+    process: Process
+    data: Data | None = None
+    health: Health = Health()
+    budget: GroupBudget | None = None
+
+
+class Fleet(Model):
+    """Nodes of one product under one trust domain, rolled as one."""
+
+    api_version: Literal["fleetctl/v1"]
+    kind: Literal["Fleet"]
+    name: Name
+    trust_domain: Annotated[Text, Field(min_length=1)]
+    release: ReleasePin
+    groups: Annotated[tuple[Group, ...], Field(min_length=1)]
+    rollout: Rollout = Rollout()
