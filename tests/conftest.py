@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# Real systems, started on first use and stopped at the end of the run.
+pytest_plugins = ["tests.lab.fixtures"]
+
 # Variables of the caller's shell that would change what the command line prints or where it looks.
 FOREIGN_VARIABLES = ("FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "FLEETCTL_STATE", "FLEETCTL_DEBUG")
 
