@@ -124,3 +124,9 @@ Bound = Annotated[
 """A number of nodes, or a percentage of them; percentages round down (`planner.budget.resolve`)."""
 Port = Annotated[int, Field(ge=1, le=PORT_MAX)]
 FileMode = Annotated[Text, AfterValidator(_octal)]
+
+
+class SecretValue(Model):
+    """A value by reference, resolved when it is used: {secret: "env:NAME"} or {secret: "file:PATH"}."""
+
+    secret: Annotated[Text, Field(pattern=r"^(env|file):\S.*$")]

@@ -33,12 +33,6 @@ class ReleasePin(Model):
     version: Version
 
 
-class SecretValue(Model):
-    """A value by reference, resolved when it is used: {secret: "env:NAME"} or {secret: "file:PATH"}."""
-
-    secret: Annotated[Text, Field(pattern=r"^(env|file):\S.*$")]
-
-
 class EnvVar(Model):
     """A variable with its own consequence of a change."""
 

@@ -9,18 +9,35 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manifests.schema.base import DurationMs, Model, Name, Port, Text
+from manifests.schema.base import DurationMs, Model, Name, Port, SecretValue, Text
+
+
+class Become(Model):
+    """How commands on the host get another user's rights. Without `password` sudo must not ask for one."""
+
+    method: Literal["sudo"] = "sudo"
+    user: Text = "root"
+    password: SecretValue | None = None
 
 
 class Ssh(Model):
-    """How an SSH host is reached."""
+    """How an SSH host is reached. What is not said here comes from `config_file` (default ~/.ssh/config).
+
+    `jump` is the chain of hosts to go through, each `[user@]host[:port]`; `sessions_max` is at most the
+    server's MaxSessions; `pubkey_algorithms` narrows the signatures that are tried for old servers.
+    """
 
     address: Annotated[Text, Field(min_length=1)]
-    port: Port = 22
+    port: Port | None = None
     user: Text | None = None
     identity_file: Text | None = None
+    jump: tuple[Annotated[Text, Field(min_length=1)], ...] | None = None
+    config_file: Text | None = None
     known_hosts: Text | None = None
+    become: Become | None = None
     connect_timeout: DurationMs = 10_000
+    sessions_max: Annotated[int, Field(ge=1, le=100)] = 8
+    pubkey_algorithms: tuple[Text, ...] | None = None
 
 
 class Host(Model):
