@@ -1,0 +1,160 @@
+"""The entry point: finds the command, and turns whatever ends it into text and an exit code.
+
+The exit codes are the one table of `manifests.errors.ExitCode`. Usage errors exit 1, since 2 means
+pending changes. Commands are imported when they are called: `--version` and `--help` load none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from fleetctl.cli.invocation import Invocation, Terminated
+from fleetctl.version import __version__
+from manifests.errors import ExitCode, FleetctlError
+
+COMMANDS = {
+    "validate": "Check manifests without looking at any host.",
+    "plan": "Show what apply would do; touches nothing.",
+    "apply": "Carry out a plan, after showing it and asking.",
+    "show": "Print a saved plan.",
+    "status": "Versions, availability and health at one glance.",
+    "inventory": "Print what is really there, as a snapshot.",
+    "recover": "Settle a run that was cut off.",
+    "destroy": "Take a fleet's nodes down, after asking for its name.",
+    "runs": "List what was run on a fleet, and how it ended.",
+    "schema": "Print the JSON Schema of the manifests, for editors.",
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and one line of help, and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"fleetctl.cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done or nothing to do; 1 error; 2 changes pending (plan --detailed-exitcode); "
+    "3 refused; 4 the rollout failed and is settled; 5 an outcome is unknown or a run was cut off: "
+    "fleetctl recover; 6 lock held; 7 plan stale; 8 paused; 130 or 143 interrupted and settled.",
+)
+@click.version_option(__version__, prog_name="fleetctl", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_obj
+def cli(invocation: Invocation, debug: bool) -> None:
+    """Plan and apply fleets of stateful nodes, within their availability budget."""
+    invocation.debug = invocation.debug or debug
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives its exit code; nothing escapes but SystemExit of the interpreter's own."""
+    invocation = Invocation.of_process(os.environ)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code = _run(invocation, list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # in the middle of saying why
+        code = ExitCode.INTERRUPTED
+    invocation.terminal.flush()
+    return int(code)
+
+
+def _run(invocation: Invocation, argv: list[str]) -> int:
+    try:
+        result = cli.main(args=argv, prog_name="fleetctl", standalone_mode=False, obj=invocation)
+        invocation.print_timings()
+        return result if isinstance(result, int) else ExitCode.OK
+    except (KeyboardInterrupt, click.Abort):
+        invocation.terminal.say("\nInterrupted; nothing is under way.")
+        return ExitCode.INTERRUPTED
+    except Terminated:
+        invocation.terminal.say("\nTerminated; nothing is under way.")
+        return ExitCode.TERMINATED
+    except click.ClickException as error:
+        return _report_usage(invocation, error)
+    except FleetctlError as error:
+        from fleetctl.cli.views.diagnostics import render_error
+
+        if invocation.debug:
+            _print_traceback(invocation)
+        invocation.terminal.say(render_error(error, invocation.terminal.err_paint))
+        return error.exit_code
+    except OSError as error:
+        if invocation.debug:
+            _print_traceback(invocation)
+        where = f"{error.filename}: " if error.filename else ""
+        _say_error(invocation, f"{where}{error.strerror or error}")
+        return ExitCode.ERROR
+    except Exception as error:  # noqa: BLE001 - the boundary: whatever else happens is our own mistake
+        return _report_bug(invocation, error)
+
+
+def _report_usage(invocation: Invocation, error: click.ClickException) -> int:
+    _say_error(invocation, error.format_message())
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        invocation.terminal.say(
+            f"{error.ctx.get_usage()}\nHint: {error.ctx.command_path} --help lists the options."
+        )
+    return ExitCode.ERROR
+
+
+def _report_bug(invocation: Invocation, error: Exception) -> int:
+    if invocation.debug:
+        _print_traceback(invocation)
+    _say_error(invocation, f"unexpected {type(error).__name__}: {error}")
+    advice = "" if invocation.debug else "Run the same command with --debug to see where it happened, and "
+    ending = "report it with this output" if invocation.debug else "report that output"
+    invocation.terminal.say(
+        f"This is a bug in fleetctl {__version__}, not in your manifests. {advice}{ending} to whoever "
+        "you have fleetctl from.\nHint: if an apply was under way, `fleetctl recover` settles it."
+    )
+    return ExitCode.ERROR
+
+
+def _say_error(invocation: Invocation, message: str) -> None:
+    invocation.terminal.say(f"{invocation.terminal.err_paint('red bold', 'Error:')} {message}")
+
+
+def _print_traceback(invocation: Invocation) -> None:
+    import traceback
+
+    invocation.terminal.say(traceback.format_exc().rstrip())
+
+
+def _terminated(signum: int, frame: FrameType | None) -> NoReturn:
+    del signum, frame
+    raise Terminated

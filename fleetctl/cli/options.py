@@ -1,0 +1,140 @@
+"""Options that several commands share, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from fleetctl import settings
+from fleetctl.cli.invocation import Invocation
+from fleetctl.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+MANIFEST_SUFFIXES = frozenset({".yaml", ".yml"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where manifests come from: paths in the order given (later ones overlay earlier ones), and variables."""
+
+    paths: tuple[Path, ...]
+    variables: Mapping[str, str]
+    var_files: tuple[Path, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the first manifest."""
+        first = self.paths[0]
+        return first if first.is_dir() else first.parent
+
+
+def _debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    if value:
+        ctx.find_root().obj.debug = True
+
+
+def debug_option(command: Command) -> Command:
+    """--debug, wherever it is written."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_debug, help="Show tracebacks."
+    )(command)
+
+
+def manifest_options(command: Command) -> Command:
+    """PATHS, -f, --var and --var-file."""
+    for decorate in (
+        debug_option,
+        click.option(
+            "--var-file",
+            "var_files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Variables from a YAML file; may be repeated.",
+        ),
+        click.option(
+            "--var",
+            "variables",
+            multiple=True,
+            metavar="K=V",
+            help="A variable; wins over files; may be repeated.",
+        ),
+        click.option(
+            "-f",
+            "--file",
+            "files",
+            multiple=True,
+            type=click.Path(path_type=Path),
+            metavar="PATH",
+            help="A manifest file or folder; may be repeated, later ones overlay earlier ones.",
+        ),
+        click.argument("paths", nargs=-1, type=click.Path(path_type=Path)),
+    ):
+        command = decorate(command)
+    return command
+
+
+def state_options(command: Command) -> Command:
+    """--state and --parallelism."""
+    for decorate in (
+        click.option(
+            "--parallelism", type=int, default=None, metavar="N", help="Hosts worked on at once (default 10)."
+        ),
+        click.option(
+            "--state",
+            default=None,
+            metavar="DIR",
+            help="The state's folder (default: .fleetctl beside the manifest).",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def format_option(*formats: str) -> Callable[[Command], Command]:
+    """--format, the first being the default."""
+
+    def decorate(command: Command) -> Command:
+        return click.option(
+            "--format",
+            "form",
+            type=click.Choice(formats),
+            default=formats[0],
+            show_default=True,
+            help="How it is printed.",
+        )(command)
+
+    return decorate
+
+
+def sources(
+    paths: tuple[Path, ...],
+    files: tuple[Path, ...],
+    variables: tuple[str, ...],
+    var_files: tuple[Path, ...],
+) -> Sources:
+    """Where the manifests are: what was named, or the current folder. Raises UsageError for a --var without =."""
+    return Sources(
+        paths=(*files, *paths) or (Path(),),
+        variables=dict(_variable(v) for v in variables),
+        var_files=var_files,
+    )
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--var {text!r} has no value: write --var NAME=VALUE")
+    return name, value
+
+
+def resolve_settings(
+    invocation: Invocation, beside: Path, state: str | None, parallelism: int | None
+) -> Settings:
+    """The command's settings, checked."""
+    return settings.resolve(invocation.environ, beside=beside, state=state, parallelism=parallelism)

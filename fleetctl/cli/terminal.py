@@ -1,0 +1,145 @@
+"""The process's own ends: data to stdout, talk to stderr, questions to the person in front of it.
+
+Nothing here imports more than click does. A reader of stdout that went away is no reason to stop a rollout,
+so writing to a closed pipe is quiet and the command goes on to its own exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TextIO
+
+# Escape sequences whole, then what is left of control characters, and the marks that reorder text on a screen.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])?")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "red bold": "1;31",
+    "yellow bold": "1;33",
+    "green bold": "1;32",
+}
+
+
+def clean(text: str) -> str:
+    """Text from elsewhere (log tails, probe answers) without control characters; tabs and newlines stay."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """Text from elsewhere on one line."""
+    return " ".join(clean(text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Colours text, or does not. `paint("red", text)`."""
+
+    enabled: bool
+
+    def __call__(self, style: str, text: str) -> str:
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.enabled and text else text
+
+
+PLAIN = Paint(enabled=False)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed by the caller
+        return False
+
+
+@dataclass(slots=True)
+class Terminal:
+    """Where the command speaks. `interactive`: a person can be asked."""
+
+    out: TextIO
+    err: TextIO
+    out_paint: Paint
+    err_paint: Paint
+    interactive: bool
+    _closed: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of_process(cls, environ: Mapping[str, str]) -> Terminal:
+        """The terminal of this process. Colour needs a terminal and no NO_COLOR (any value but empty)."""
+        colour = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        out, err = _lenient(sys.stdout), _lenient(sys.stderr)
+        return cls(
+            out=out,
+            err=err,
+            out_paint=Paint(enabled=colour and _is_terminal(out)),
+            err_paint=Paint(enabled=colour and _is_terminal(err)),
+            interactive=_is_terminal(sys.stdin) and _is_terminal(err),
+        )
+
+    def data(self, text: str) -> None:
+        """Writes to stdout, with a newline at the end if there is none."""
+        self._write(self.out, text if text.endswith("\n") or not text else text + "\n")
+
+    def data_bytes(self, data: bytes) -> None:
+        """Writes bytes to stdout, past the text layer."""
+        self.flush()
+        try:
+            self.out.buffer.write(data)
+            self.out.buffer.flush()
+        except BrokenPipeError:
+            self._give_up(self.out)
+
+    def say(self, text: str = "") -> None:
+        """Writes a line to stderr, at once."""
+        self._write(self.err, text + "\n")
+        self.flush()
+
+    def ask(self, question: str) -> str | None:
+        """One line from the person; None at the end of input. KeyboardInterrupt passes."""
+        self.flush()
+        self._write(self.err, question)
+        self.flush()
+        line = sys.stdin.readline()
+        if not line:
+            self.say()
+            return None
+        return line.strip()
+
+    def flush(self) -> None:
+        for stream in (self.out, self.err):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                self._give_up(stream)
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        if id(stream) in self._closed:
+            return
+        try:
+            stream.write(text)
+        except BrokenPipeError:
+            self._give_up(stream)
+
+    def _give_up(self, stream: TextIO) -> None:
+        """The other end is gone: what is buffered has to go somewhere, or Python complains at exit."""
+        self._closed.add(id(stream))
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, stream.fileno())
+        os.close(devnull)
+
+
+def _lenient(stream: TextIO | None) -> TextIO:
+    """The stream, unable to fail over a character that its encoding lacks; a closed one swallows all."""
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - lives as long as the process
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+    return stream

@@ -1,0 +1,1 @@
+"""How values are shown: to people, to machines, while something runs."""

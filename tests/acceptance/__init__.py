@@ -1,0 +1,1 @@
+"""Promises of the product, kept by the real command line over real processes and sockets."""
