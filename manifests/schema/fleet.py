@@ -13,6 +13,7 @@ from manifests.schema.base import (
     Model,
     Name,
     Port,
+    SecretValue,
     SizeB,
     Template,
     Text,
