@@ -38,6 +38,13 @@ def test_readme_lists_the_exit_codes_of_the_one_table() -> None:
     assert named >= {int(code) for code in ExitCode} - {ExitCode.WAITING}
 
 
+def test_reference_explains_every_exit_code() -> None:
+    page = (ROOT / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8")
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, flags=re.MULTILINE)] == [
+        int(c) for c in ExitCode
+    ]
+
+
 def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     index = (folder / "index.md").read_text(encoding="utf-8")
