@@ -38,7 +38,17 @@ class Slot:
     @property
     def subnet(self) -> str:
         """Range of the default bridge."""
-        return f"198.18.{self.number}.0/24"
+        return f"198.18.{self.number}.0/25"
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Ranges for networks whose addresses the tests choose themselves, 29 hosts each."""
+        return tuple(f"198.18.{self.number}.{first}/27" for first in (128, 160, 192, 224))
+
+    @property
+    def covered(self) -> tuple[str, str]:
+        """All addresses of the slot, as two ranges."""
+        return f"198.18.{self.number}.0/24", self.pool
 
     @property
     def pool(self) -> str:
@@ -49,7 +59,7 @@ class Slot:
         """Remove every bridge in the two ranges and the routes. Twice is harmless."""
         for bridge in _bridges_of(self):
             run(["ip", "link", "delete", bridge], check=False)
-        for route in (self.subnet, self.pool):
+        for route in self.covered:
             run(["ip", "route", "delete", "unreachable", route, "metric", ROUTE_METRIC], check=False)
 
 
@@ -74,9 +84,9 @@ def take_slot() -> Slot:
             if run(["ip", "link", "add", slot.bridge, "type", "bridge"], check=False).returncode != 0:
                 continue
         run(["ip", "link", "set", slot.bridge, "alias", f"pid={os.getpid()} start={_start_of(os.getpid())}"])
-        run(["ip", "address", "add", f"{slot.gateway}/24", "dev", slot.bridge])
+        run(["ip", "address", "add", f"{slot.gateway}/25", "dev", slot.bridge])
         run(["ip", "link", "set", slot.bridge, "up"])
-        for route in (slot.subnet, slot.pool):
+        for route in slot.covered:
             run(["ip", "route", "add", "unreachable", route, "metric", ROUTE_METRIC], check=False)
         return slot
     raise LabError(f"no network for an engine: {refusal or f'all {SLOTS} slots are in use'}")

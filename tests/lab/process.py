@@ -72,7 +72,9 @@ def run(
         check=False,
     )
     if check and done.returncode != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
+        said = "\n".join(
+            (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()[-TAIL_LINES:]
+        )
         raise LabError(f"{' '.join(words)} exited {done.returncode}: {said}")
     return done
 
