@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from manifests.address import NAME_PATTERN
 from manifests.digest import DIGEST_PATTERN
@@ -105,12 +113,15 @@ Sha256 = Annotated[
 DurationMs = Annotated[
     int,
     BeforeValidator(_duration),
+    # Written as it is read, so that a plan or a journal that holds the model can be read back.
+    PlainSerializer(lambda ms: f"{ms}ms", return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(ms|s|m|h|d)$"}),
 ]
 """A duration: text with a unit in the manifest, whole milliseconds in the model."""
 SizeB = Annotated[
     int,
     BeforeValidator(_size),
+    PlainSerializer(lambda size_b: f"{size_b}B", return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)$"}),
 ]
 """A size: text with a unit in the manifest, bytes in the model."""
