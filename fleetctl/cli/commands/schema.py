@@ -1,0 +1,28 @@
+"""fleetctl schema: the manifests' JSON Schema, for editors and other checkers."""
+
+from __future__ import annotations
+
+import click
+
+from fleetctl.cli import options
+from fleetctl.cli.invocation import Invocation
+from manifests.errors import ExitCode
+
+KINDS = ("Fleet", "Host", "Release", "Compatibility")
+
+
+@click.command(short_help="Print the JSON Schema of the manifests, for editors.")
+@click.argument("kind", required=False, type=click.Choice(KINDS, case_sensitive=False))
+@options.debug_option
+@click.pass_obj
+def command(invocation: Invocation, kind: str | None) -> int:
+    """Print the JSON Schema of one KIND, or of any manifest document.
+
+    Point an editor at it: `# yaml-language-server: $schema=fleet.schema.json` as a file's first line.
+    """
+    from fleetctl.cli.views import json_text
+    from manifests.schema import export
+
+    document = export.json_schema() if kind is None else export.json_schema(kind)
+    invocation.terminal.data(json_text.render(document))
+    return ExitCode.OK
