@@ -1,4 +1,7 @@
-"""A change: the difference between what is wanted and what is there, with reasons that decide nothing."""
+"""A change: the difference between what is wanted and what is there, with reasons that decide nothing.
+
+The keys of every model here are in alphabetical order (see `planner.ordered`).
+"""
 
 from __future__ import annotations
 
@@ -23,24 +26,30 @@ class Action(StrEnum):
 class Reason(Model):
     """Why. `code` is an open set for display (`release`, `env`, `not-running`, …); `before` and `after` are texts."""
 
+    after: str | None = None
+    before: str | None = None
     code: str
     field: str = ""
-    before: str | None = None
-    after: str | None = None
 
 
 class Change(Model):
-    """One node's change. `generation` is the one it will have; `drift` marks what was changed outside of fleetctl."""
+    """One node's change; every node of the fleet has one, `no-op` where nothing happens to it.
 
-    node: str
-    uid: str
+    `generation` is the one it will have. `available`: it serves now. `live`: its process may be running
+    now, so its version counts as live (an unreachable node's too). `drift`: it was changed outside of
+    fleetctl. `data_lost`: its data folder goes with it.
+    """
+
+    action: Action
+    after: ReleaseIdentity | None = None
+    available: bool = False
+    before: ReleaseIdentity | None = None
+    data_lost: bool = False
+    drift: bool = False
+    generation: int
     group: str
     host: str
-    action: Action
-    generation: int
+    live: bool = False
+    node: str
     reasons: tuple[Reason, ...] = ()
-    before: ReleaseIdentity | None = None
-    after: ReleaseIdentity | None = None
-    drift: bool = False
-    available: bool = False
-    data_lost: bool = False
+    uid: str

@@ -1,7 +1,8 @@
 """The plan document: what will be done, in which order, under which preconditions, and the proof.
 
 Canonical JSON. The same inputs give the same bytes, so `plan_id`, the digest of all the rest, names
-the plan, and an edited file betrays itself. Complete but for artifact bytes and secret values.
+the plan, and an edited file betrays itself. Complete but for artifact bytes and secret values. The keys
+of every model here are in alphabetical order (see `planner.ordered`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from manifests.digest import canonical_json, digest_of
+from pydantic import PrivateAttr
+
+from manifests.digest import canonical_json, sha256
 from manifests.schema.base import Model
 from manifests.schema.host import Host
 from planner.change import Change
+from planner.ordered import Sorted
 from planner.spec import NodeSpec, ReleaseIdentity
 
 FORMAT_VERSION = "1.0"
@@ -45,109 +49,122 @@ class Precondition(Model):
     `uid`'s record must show this generation and release; None: no such record may exist.
     """
 
+    config_digest: str | None = None
     generation: int | None = None
     release: ReleaseIdentity | None = None
-    config_digest: str | None = None
 
 
 class Availability(Model):
-    """Available nodes of the fleet before, during and after a step, in the worst order the plan permits."""
+    """Available nodes of the fleet before, during and after a step, in the worst order the plan permits.
 
+    Nodes that the plan destroys are not counted.
+    """
+
+    after: int
     before: int
     during: int
-    after: int
 
 
 class Step(Model):
     """One effect (or stage, or verify). `id` is its index in the fleet's steps.
 
     It starts when all steps of lower phases and all of `after` succeeded, and, where it takes an
-    available node down, a slot of the window is free and the floor holds.
+    available node down, a slot of the window is free and the floor holds. `spec` is a key of the
+    fleet's specs; a stage step brings that specification's artifact.
     """
 
+    after: tuple[int, ...] = ()
+    available: Availability | None = None
+    deadline_ms: int
+    disrupts: bool = False
+    floor: Floor = Floor.NONE
+    generation: int = 0
+    host: str
     id: int
     kind: StepKind
     node: str | None
-    uid: str | None
-    host: str
-    generation: int = 0
     phase: int = 0
-    after: tuple[int, ...] = ()
-    spec: str | None = None
     precondition: Precondition | None = None
-    disrupts: bool = False
-    floor: Floor = Floor.NONE
-    available: Availability | None = None
-    deadline_ms: int
+    spec: str | None = None
+    uid: str | None
 
 
 class Verdict(Model):
-    """What the compatibility tables say of one transition; `place` is the file:line of the pair or of what needs one."""
+    """What the compatibility tables say of one transition; `place` is the file:line of the pair or of what needs one.
 
-    product: str
+    `together`: no node goes from one to the other, but both may be live at one moment.
+    """
+
     from_: str
-    to: str
     mode: Literal["rolling", "full", "refuse", "unknown", "same"]
-    reverse: Literal["rolling", "full", "never", "evidence"] = "never"
-    reason: str | None = None
     place: str | None = None
+    product: str
+    reason: str | None = None
+    reverse: Literal["rolling", "full", "never", "evidence"] = "never"
+    to: str
+    together: bool = False
 
 
 class Budget(Model):
-    """A budget in whole nodes. `scope` is `fleet` or `group/NAME`; `minimum` is the proof's lowest availability."""
+    """A budget in whole nodes. `scope` is `fleet` or `group/NAME`; `minimum` is the proof's lowest availability.
 
-    scope: str
+    `window`: how many available nodes of the scope may be down at once while the plan rolls.
+    """
+
+    available_now: int
     count: int
-    max_unavailable: int
-    reserve: int
     floor: int
     hard_floor: int
-    available_now: int
+    max_unavailable: int
     minimum: int
+    reserve: int
+    scope: str
+    window: int = 0
 
 
 class Refusal(Model):
     """Why a plan must not be applied: constant summary, detail, the place, and what would allow it."""
 
     code: str
-    summary: str
     detail: str
-    place: str | None = None
     hint: str | None = None
+    place: str | None = None
+    summary: str
 
 
 class RolloutSettings(Model):
     """What the engine needs of the manifest's rollout while it runs. `window`: nodes that may be down at once."""
 
+    accept_downtime: bool = False
+    auto_revert: bool = False
+    max_failures: int = 0
+    max_unavailable_per_host: int | None = None
+    progress_deadline_ms: int
     strategy: Literal["rolling", "full", "none"]
     window: int
-    max_unavailable_per_host: int | None = None
-    max_failures: int = 0
-    progress_deadline_ms: int
-    auto_revert: bool = False
-    accept_downtime: bool = False
 
 
 class FleetPlan(Model):
     """The plan of one fleet. `lineage` None means: the fleet must not have been applied before.
 
-    `hosts` are the hosts it touches, `specs` the node specifications by node name, `placements` the
-    nodes' groups for what is left untouched too (so that availability is judged over the whole fleet).
+    `changes` has every node of the fleet, those left untouched as no-op, so that availability is judged
+    over the whole fleet. `hosts` are the hosts of these nodes. `specs` are the node specifications by
+    node name, for a node that is destroyed while another takes its name by `NAME@UID`.
     """
 
-    fleet: str
-    lineage: str | None
-    serial: int
-    rollout: RolloutSettings
     budgets: tuple[Budget, ...]
     changes: tuple[Change, ...]
-    steps: tuple[Step, ...]
-    specs: dict[str, NodeSpec]
-    verdicts: tuple[Verdict, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    warnings: tuple[str, ...] = ()
-    hosts: dict[str, Host]
+    fleet: str
+    hosts: Sorted[dict[str, Host]]
+    lineage: str | None
     observed_at: str
+    refusals: tuple[Refusal, ...] = ()
+    rollout: RolloutSettings
+    serial: int
+    specs: Sorted[dict[str, NodeSpec]]
+    steps: tuple[Step, ...]
+    verdicts: tuple[Verdict, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -158,12 +175,14 @@ class FleetPlan(Model):
 class Plan(Model):
     """A plan of one or more fleets, carried out in this order."""
 
-    format_version: str = FORMAT_VERSION
-    plan_id: str = ""
     created_at: str
-    manifests: dict[str, str]
-    targets: tuple[str, ...] = ()
     fleets: tuple[FleetPlan, ...]
+    format_version: str = FORMAT_VERSION
+    manifests: Sorted[dict[str, str]]
+    plan_id: str = ""
+    targets: tuple[str, ...] = ()
+    # The document without its plan_id, in two halves around the place where that key stands.
+    _halves: tuple[bytes, bytes] | None = PrivateAttr(default=None)
 
     @property
     def empty(self) -> bool:
@@ -183,11 +202,20 @@ def document(plan: Plan) -> dict[str, object]:
 
 def sealed(plan: Plan) -> Plan:
     """The same plan with its `plan_id`: the pin of everything else in it."""
-    body = document(plan)
-    body.pop("plan_id")
-    return plan.model_copy(update={"plan_id": digest_of(body)})
+    head, tail = halves = _written(plan)
+    copy = plan.model_copy(update={"plan_id": sha256(head + tail)})
+    copy._halves = halves
+    return copy
 
 
 def encode(plan: Plan) -> bytes:
     """The bytes of a sealed plan's file."""
-    return canonical_json(document(plan)) + b"\n"
+    head, tail = plan._halves or _written(plan)
+    return b"%s,%s%s\n" % (head, canonical_json({"plan_id": plan.plan_id})[1:-1], tail)
+
+
+def _written(plan: Plan) -> tuple[bytes, bytes]:
+    body = plan.__pydantic_serializer__.to_json(
+        plan, by_alias=True, exclude={"plan_id", "targets"}, ensure_ascii=False
+    )
+    return body[:-1], b',"targets":%s}' % canonical_json(list(plan.targets))

@@ -1,16 +1,19 @@
 """NodeSpec: everything one node runs with, rendered and resolved; what a plan carries and the ledger keeps.
 
-Nothing of it needs the manifest again. Secrets are references; artifacts are pins.
+Nothing of it needs the manifest again. Secrets are references; artifacts are pins. The keys of every
+model here are in alphabetical order (see `planner.ordered`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from manifests.digest import digest_of, sha256
 from manifests.schema.base import Model
 from manifests.schema.fleet import Data, Drain, Health, Limits, OnChange, Signal
 from manifests.schema.release import Architecture, Substrate
+from planner.ordered import Sorted, ordered
 
 UNKEYED = "secret:"
 """Stands before a reference in a field whose keyed digest is not known (no key yet, or not resolved)."""
@@ -28,10 +31,10 @@ class ArtifactPin(Model):
     `name` is the file's name on the host, part of its immutable path.
     """
 
-    source: str
+    arch: Architecture = "any"
     digest: str
     name: str
-    arch: Architecture = "any"
+    source: str
 
 
 class FileSpec(Model):
@@ -40,12 +43,12 @@ class FileSpec(Model):
     `source` is an absolute path on the controller and `digest` the pin of its bytes when the plan was made.
     """
 
-    path: str
     content: str | None = None
-    source: str | None = None
     digest: str | None = None
-    secret: str | None = None
     mode: str = "0644"
+    path: str
+    secret: str | None = None
+    source: str | None = None
 
 
 class NodeSpec(Model):
@@ -53,27 +56,27 @@ class NodeSpec(Model):
     `default_on_change`, keyed as in `fields()`.
     """
 
-    substrate: Substrate
-    host: str
     address: str
-    port: int | None = None
-    labels: dict[str, str] = {}
-    product: str
-    version: str
-    commit: str | None = None
-    protocol: str | None = None
     artifact: ArtifactPin
     command: tuple[str, ...]
-    env: dict[str, str | SecretUse] = {}
-    files: tuple[FileSpec, ...] = ()
-    user: str | None = None
-    limits: Limits = Limits()
-    data: Data | None = None
-    health: Health = Health()
-    drain: Drain = Drain()
+    commit: str | None = None
+    data: Sorted[Data | None] = None
     default_on_change: OnChange = "restart"
-    on_change: dict[str, OnChange] = {}
+    drain: Sorted[Drain] = ordered(Drain())
+    env: Sorted[dict[str, str | SecretUse]] = {}
+    files: tuple[FileSpec, ...] = ()
+    health: Sorted[Health] = ordered(Health())
+    host: str
+    labels: Sorted[dict[str, str]] = {}
+    limits: Sorted[Limits] = ordered(Limits())
+    on_change: Sorted[dict[str, OnChange]] = {}
+    port: int | None = None
+    product: str
+    protocol: str | None = None
     reload_signal: Signal = "HUP"
+    substrate: Substrate
+    user: str | None = None
+    version: str
 
     @property
     def identity(self) -> ReleaseIdentity:
@@ -84,8 +87,8 @@ class NodeSpec(Model):
 class ReleaseIdentity(Model):
     """A release as identity: equal when text and digest are."""
 
-    version: str
     digest: str
+    version: str
 
 
 def fields(spec: NodeSpec, secrets: Mapping[str, str]) -> dict[str, str]:
@@ -131,5 +134,12 @@ def _secret_field(ref: str, secrets: Mapping[str, str]) -> str:
 
 
 def config_digest(node_fields: Mapping[str, str]) -> str:
-    """The pin of a node's managed fields."""
-    return digest_of(dict(node_fields))
+    """The pin of a node's managed fields: sha256 of their canonical JSON."""
+    text = _encode(node_fields)
+    # A flat object of texts: only keys past ASCII sort differently in the RFC.
+    return sha256(text.encode()) if text.isascii() else digest_of(dict(node_fields))
+
+
+_encode = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
+).encode
