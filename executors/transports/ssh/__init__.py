@@ -1,0 +1,1 @@
+"""SSH by paramiko: config, host keys, authentication, connections, become, and the transport."""

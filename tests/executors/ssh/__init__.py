@@ -1,0 +1,1 @@
+"""SSH: config, host keys, sessions, become, against real and faulty servers."""
