@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manifests.diagnostics import Diagnostic, Span
+from manifests.errors import FleetctlError
 from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
@@ -19,6 +20,16 @@ LOCALHOST = "localhost"
 Key = tuple[str, str]
 """A document's identity: (kind, name); a Release's name is product@version, a Compatibility's product#N."""
 Path = tuple[str | int, ...]
+
+
+Render = Callable[[str, Mapping[str, Any]], str]
+"""Renders one leaf text with what is known about a node; raises FleetctlError for what it cannot."""
+
+
+def unrendered(text: str, context: Mapping[str, Any]) -> str:
+    """No renderer was given: documents that were made by a program hold plain names at most."""
+    del context
+    raise FleetctlError(f"nothing can render {text!r}", code="template.no-renderer")
 
 
 def nowhere(key: Key, path: Path) -> Span | None:
@@ -34,7 +45,8 @@ class Manifests:
     `fleets` by name; `hosts` by name, `localhost` always there, `root` absolute; `releases` by
     (product, version), artifact paths absolute; `compatibility` in the order of the files;
     `vars` for rendering; `digests` maps each file as given on the command line to its sha256 pin;
-    `where(key, path)` finds the place of a value, or of the nearest one around it.
+    `where(key, path)` finds the place of a value, or of the nearest one around it; `render(text, context)`
+    renders the leaf texts that are left for the planner, per node.
     """
 
     fleets: Mapping[str, Fleet]
@@ -45,3 +57,4 @@ class Manifests:
     digests: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     where: Callable[[Key, Path], Span | None] = nowhere
+    render: Render = unrendered
