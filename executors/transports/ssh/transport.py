@@ -18,6 +18,7 @@ from executors.transport import OutcomeLost, TransportError
 from executors.transports.ssh import config, known_hosts, upload
 from executors.transports.ssh.become import BecomeTokens, Dialogue, wrap
 from executors.transports.ssh.connection import Hop, Startups, Trust, connect, parse_jump
+from executors.transports.ssh.forward import Forward, open_unix
 from executors.transports.ssh.keys import AskPassphrase, Identities
 from executors.transports.ssh.session import Session
 from manifests.schema.host import Host, Ssh
@@ -87,6 +88,7 @@ class SshTransport:
         self._transport: paramiko.Transport | None = None
         self._channels = threading.BoundedSemaphore(host.ssh.sessions_max)
         self._closed = False
+        self._forwards: list[Forward] = []
         self.warnings: tuple[str, ...] = ()
 
     def run(self, command: Command) -> Completed:
@@ -134,7 +136,16 @@ class SshTransport:
         channel.settimeout(timeout_s)
         return cast("socket.socket", channel)
 
+    def forward_unix(self, remote_path: str) -> Path:
+        """Makes a Unix socket of the host reachable here, until `close`; returns the local socket's path."""
+        forward = Forward(lambda: open_unix(self._connected(), remote_path, self._timeout_s()))
+        self._forwards.append(forward)
+        return forward.path
+
     def close(self) -> None:
+        for forward in self._forwards:
+            forward.close()
+        self._forwards.clear()
         with self._lock:
             self._closed = True
             if self._transport is not None:

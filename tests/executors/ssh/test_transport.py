@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -371,3 +373,40 @@ def test_ports_that_only_the_host_can_reach_are_reached_through_it(sshd: Loopbac
     with pytest.raises(OSError, match="as seen from host/real"):
         transport.connect("127.0.0.1", 1, 5)
     transport.close()
+
+
+@pytest.mark.ssh
+def test_a_unix_socket_of_the_host_is_reached_through_the_connection(
+    sshd: LoopbackSshd, tmp_path: Path
+) -> None:
+    """Docker and libvirt clients speak to a local socket that ends at the host's; half-closing works."""
+    remote = Path(tempfile.mkdtemp()) / "remote"
+    remote.parent.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(remote))
+        remote.chmod(0o777)
+        listener.listen()
+
+        def serve() -> None:
+            for _ in range(2):
+                peer, _ = listener.accept()
+                with peer:
+                    received = b""
+                    while data := peer.recv(65536):
+                        received += data
+                    peer.sendall(received[::-1])
+
+        threading.Thread(target=serve, daemon=True).start()
+        transport = _real(sshd)
+        path = transport.forward_unix(str(remote))
+        for message in (b"first", bytes(range(256)) * 4000):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+                client.sendall(message)
+                client.shutdown(socket.SHUT_WR)
+                answer = b""
+                while data := client.recv(65536):
+                    answer += data
+            assert answer == message[::-1]
+        transport.close()
+        assert not path.exists()
