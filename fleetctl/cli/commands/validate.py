@@ -27,9 +27,10 @@ def command(
 
     PATHS are files or folders; without any, the current folder.
     """
+    from manifests.load import load
+
     from fleetctl.cli.views import json_text
     from fleetctl.cli.views.diagnostics import render_diagnostics
-    from manifests.load import load
 
     terminal = invocation.terminal
     wanted = options.sources(paths, files, variables, var_files)
@@ -47,7 +48,9 @@ def command(
     if manifests.warnings:
         terminal.say(render_diagnostics(manifests.warnings, terminal.err_paint))
     nodes = sum(
-        len(g.nodes) if g.nodes is not None else g.count or 0 for f in manifests.fleets.values() for g in f.groups
+        len(g.nodes) if g.nodes is not None else g.count or 0
+        for f in manifests.fleets.values()
+        for g in f.groups
     )
     terminal.data(
         f"Valid: {_number(len(manifests.fleets), 'fleet')} with {_number(nodes, 'node')}, "
