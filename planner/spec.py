@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from manifests.digest import digest_of, sha256
 from manifests.schema.base import Model
+from manifests.schema.container import Container
 from manifests.schema.fleet import Data, Drain, Health, Limits, OnChange, Signal
 from manifests.schema.release import Architecture, Substrate
 from planner.ordered import Sorted, ordered
@@ -60,6 +61,7 @@ class NodeSpec(Model):
     artifact: ArtifactPin
     command: tuple[str, ...]
     commit: str | None = None
+    container: Sorted[Container | None] = None
     data: Sorted[Data | None] = None
     default_on_change: OnChange = "restart"
     drain: Sorted[Drain] = ordered(Drain())
@@ -125,7 +127,19 @@ def fields(spec: NodeSpec, secrets: Mapping[str, str]) -> dict[str, str]:
         else:
             body = sha256((file.content or "").encode())
         out[f"files.{file.path}"] = f"{file.mode} {body}"
+    if spec.container is not None:
+        out.update(_container_fields(spec.container))
     return out
+
+
+def _container_fields(container: Container) -> dict[str, str]:
+    """What only containers have, each key by its own name; lists as sets where their order means nothing."""
+    values: dict[str, object] = container.model_dump(mode="json")
+    values["capabilities"] = sorted(container.capabilities)
+    values["tmpfs"] = sorted(container.tmpfs)
+    values["volumes"] = sorted(f"{v.name}:{v.path}" for v in container.volumes)
+    values.pop("lose_anonymous_volumes")
+    return {f"container.{key}": _encode(value) for key, value in values.items()}
 
 
 def _secret_field(ref: str, secrets: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from manifests.schema.base import (
     Text,
     Version,
 )
+from manifests.schema.container import Container
 from manifests.schema.release import Substrate
 
 # A fleet past this is a typing mistake, or needs to be several fleets.
@@ -116,6 +117,10 @@ class CommandProbe(Model):
     command: Annotated[tuple[Template, ...], Field(min_length=1)]
 
 
+class ContainerProbe(Model):
+    """The image's own health check must say healthy (docker)."""
+
+
 class Health(Model):
     """When a node counts as available: `success` probes in a row, then `min_ready` without a failure.
 
@@ -126,6 +131,7 @@ class Health(Model):
     http: HttpProbe | None = None
     tcp: TcpProbe | None = None
     command: CommandProbe | None = None
+    container: ContainerProbe | None = None
     interval: DurationMs = 1_000
     timeout: DurationMs = 5_000
     success: Annotated[int, Field(ge=1)] = 1
@@ -195,6 +201,7 @@ class Group(Model):
     labels: dict[str, Text] = {}
     release: ReleasePin | None = None
     process: Process
+    container: Container | None = None
     data: Data | None = None
     health: Health = Health()
     budget: GroupBudget | None = None

@@ -40,6 +40,25 @@ class Ssh(Model):
     pubkey_algorithms: tuple[Text, ...] | None = None
 
 
+class Tls(Model):
+    """Client certificates for an engine's TCP port: paths of PEM files."""
+
+    ca: Text
+    cert: Text
+    key: Text
+
+
+class Docker(Model):
+    """The Docker engine of this host: `unix://PATH`, or `tcp://HOST:PORT` with `tls`.
+
+    Together with `ssh` the unix path is one on that host, reached through the SSH connection.
+    """
+
+    url: Annotated[Text, Field(pattern=r"^(unix:///.+|tcp://.+:[0-9]+)$")] = "unix:///var/run/docker.sock"
+    tls: Tls | None = None
+    timeout: DurationMs = 60_000
+
+
 class Host(Model):
     """One place for nodes. Without `ssh` it is this machine.
 
@@ -55,3 +74,4 @@ class Host(Model):
     root: Text | None = None
     labels: dict[str, Text] = {}
     ssh: Ssh | None = None
+    docker: Docker | None = None
