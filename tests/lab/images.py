@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import io
@@ -52,7 +53,7 @@ class Image:
     @property
     def blob(self) -> bytes:
         """The layer as a registry stores it."""
-        return gzip.compress(self.layer, mtime=0)
+        return _compressed(self.layer)
 
     @property
     def manifest(self) -> bytes:
@@ -108,7 +109,8 @@ def node_image(
         "WorkingDir": "/",
     }
     if healthcheck:
-        probe = f"busybox wget -q -T 1 -O /dev/null http://127.0.0.1:{NODE_PORT}/health"
+        # No `-T`: with it the statically linked wget ends with SIGSEGV.
+        probe = f"busybox wget -q -O /dev/null http://127.0.0.1:{NODE_PORT}/health"
         timing = {"Interval": SECOND_NS, "Timeout": 2 * SECOND_NS, "Retries": 2}
         config["Healthcheck"] = {"Test": ["CMD-SHELL", probe], **timing}
     document = {
@@ -128,6 +130,7 @@ def load(engine: DockerEngine, image: Image, reference: str) -> str:
     return image.image_id
 
 
+@functools.cache
 def busybox_layer() -> bytes:
     """A root file system of busybox with a link for each of its commands, and `node.sh` as /bin/node."""
     busybox = find("busybox") or "busybox"
@@ -156,6 +159,11 @@ def busybox_layer() -> bytes:
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(link)
     return sink.getvalue()
+
+
+@functools.cache
+def _compressed(layer: bytes) -> bytes:
+    return gzip.compress(layer, mtime=0)
 
 
 def _entry(name: str, size: int, mode: int = 0o644) -> tarfile.TarInfo:
