@@ -45,6 +45,23 @@ def debug_option(command: Command) -> Command:
     )(command)
 
 
+_file_option = click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A manifest file or folder; may be repeated, later ones overlay earlier ones.",
+)
+_state_option = click.option(
+    "--state",
+    default=None,
+    metavar="DIR",
+    help="The state's folder (default: .fleetctl beside the manifest).",
+)
+
+
 def manifest_options(command: Command) -> Command:
     """PATHS, -f, --var and --var-file."""
     for decorate in (
@@ -64,15 +81,19 @@ def manifest_options(command: Command) -> Command:
             metavar="K=V",
             help="A variable; wins over files; may be repeated.",
         ),
-        click.option(
-            "-f",
-            "--file",
-            "files",
-            multiple=True,
-            type=click.Path(path_type=Path),
-            metavar="PATH",
-            help="A manifest file or folder; may be repeated, later ones overlay earlier ones.",
-        ),
+        _file_option,
+        click.argument("paths", nargs=-1, type=click.Path(path_type=Path)),
+    ):
+        command = decorate(command)
+    return command
+
+
+def place_options(command: Command) -> Command:
+    """PATHS and -f to find the state by, --state and --debug: for commands that read no manifest."""
+    for decorate in (
+        debug_option,
+        _state_option,
+        _file_option,
         click.argument("paths", nargs=-1, type=click.Path(path_type=Path)),
     ):
         command = decorate(command)
@@ -85,12 +106,7 @@ def state_options(command: Command) -> Command:
         click.option(
             "--parallelism", type=int, default=None, metavar="N", help="Hosts worked on at once (default 10)."
         ),
-        click.option(
-            "--state",
-            default=None,
-            metavar="DIR",
-            help="The state's folder (default: .fleetctl beside the manifest).",
-        ),
+        _state_option,
     ):
         command = decorate(command)
     return command
