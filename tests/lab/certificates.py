@@ -34,7 +34,7 @@ class Authority:
         (home / "ext").write_text(
             f"subjectAltName={names}\nextendedKeyUsage={usage}\nbasicConstraints=CA:FALSE\n"
         )
-        new_key: list[str | Path] = [
+        new_key = [
             "openssl",
             "req",
             "-newkey",
@@ -44,7 +44,7 @@ class Authority:
             "-nodes",
         ]
         run([*new_key, "-keyout", home / "key.pem", "-out", home / "csr", "-subj", f"/CN={name}"])
-        sign: list[str | Path] = ["openssl", "x509", "-req", "-in", home / "csr", "-CA", self.certificate]
+        sign = ["openssl", "x509", "-req", "-in", home / "csr", "-CA", self.certificate]
         sign += ["-CAkey", self.directory / "ca.key", "-CAcreateserial", "-days", VALID_DAYS]
         run([*sign, "-extfile", home / "ext", "-out", home / "cert.pem"])
         (home / "ca.pem").write_bytes(self.certificate.read_bytes())
@@ -54,7 +54,7 @@ class Authority:
 def make_authority(directory: Path) -> Authority:
     """Make a fresh authority in `directory` (created, mode 0700)."""
     directory.mkdir(mode=0o700, parents=True)
-    new_key: list[str | Path] = [
+    new_key = [
         "openssl",
         "req",
         "-x509",
@@ -64,6 +64,6 @@ def make_authority(directory: Path) -> Authority:
         "ec_paramgen_curve:P-256",
         "-nodes",
     ]
-    paths: list[str | Path] = ["-keyout", directory / "ca.key", "-out", directory / "ca.pem"]
+    paths = ["-keyout", directory / "ca.key", "-out", directory / "ca.pem"]
     run([*new_key, *paths, "-days", VALID_DAYS, "-subj", "/CN=fleetctl laboratory"])
     return Authority(directory)

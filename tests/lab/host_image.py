@@ -44,7 +44,7 @@ def host_tree() -> Path:
         work = Path(tempfile.mkdtemp(prefix="host-tree-", dir=cache_dir()))
         try:
             # A mount namespace of its own: what debootstrap mounts is gone with it, also when it is killed.
-            argv: list[str | Path] = [
+            argv = [
                 "unshare",
                 "--mount",
                 "--propagation",

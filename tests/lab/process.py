@@ -53,7 +53,7 @@ def missing_root() -> str | None:
 
 
 def run(
-    argv: Sequence[str | Path],
+    argv: Sequence[object],
     *,
     input_bytes: bytes | None = None,
     env: Mapping[str, str] | None = None,
@@ -79,7 +79,7 @@ def run(
     return done
 
 
-def text(argv: Sequence[str | Path], *, timeout_s: float = RUN_TIMEOUT_S) -> str:
+def text(argv: Sequence[object], *, timeout_s: float = RUN_TIMEOUT_S) -> str:
     """Standard output of a helper command that must succeed, stripped."""
     return run(argv, timeout_s=timeout_s).stdout.decode().strip()
 
@@ -154,7 +154,7 @@ class Daemon:
 
     def __init__(
         self,
-        argv: Sequence[str | Path],
+        argv: Sequence[object],
         *,
         log: Path,
         env: Mapping[str, str] | None = None,

@@ -6,7 +6,7 @@ a real line; everything that is compared through the same relay gains the same.
 
 One relay may listen on many addresses, each with its target. As a program of its own (so that its CPU time is not
 counted with that of what is measured): `python -m tests.lab.relay --delay-ms 25 127.78.0.1:2200=127.77.0.1:2200 …`;
-it prints `ready` and ends with SIGTERM or when standard input closes.
+it prints each pair as it listens, then `ready`, and ends with SIGTERM or when standard input closes.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Relay:
         self._on_loop(self._reset_all)
 
     def cut_after(self, byte_count: int, *, direction: str = "down") -> None:
-        """Reset all connections once `byte_count` further bytes have passed in one direction; works once."""
+        """Reset all connections when exactly `byte_count` further bytes have passed in one direction; works once."""
         assert direction in self.bytes_relayed
         self._on_loop(lambda: self._faults.cut_after.update({direction: byte_count}))
 
@@ -206,9 +206,11 @@ class Relay:
                         writer.write_eof()
                     return
                 if not self._faults.swallow:
-                    self._count(direction, len(chunk))
-                    writer.write(chunk)
+                    writer.write(self._fitting(direction, chunk))
                     await writer.drain()
+                    if self._faults.cut_after.get(direction) == 0:
+                        del self._faults.cut_after[direction]
+                        self._reset_all()
 
         sender = asyncio.ensure_future(send())
         try:
@@ -231,17 +233,14 @@ class Relay:
         finally:
             sender.cancel()
 
-    def _count(self, direction: str, size: int) -> None:
-        self.bytes_relayed[direction] += size
+    def _fitting(self, direction: str, chunk: bytes) -> bytes:
+        """As much of a chunk as may pass before the cut that was asked for, counted; all of it where none was."""
         left = self._faults.cut_after.get(direction)
-        if left is None:
-            return
-        if size >= left:
-            del self._faults.cut_after[direction]
-            # After the bytes that still fit have been handed to the kernel.
-            self._loop.call_soon(self._reset_all)
-        else:
-            self._faults.cut_after[direction] = left - size
+        if left is not None:
+            chunk = chunk[:left]
+            self._faults.cut_after[direction] = left - len(chunk)
+        self.bytes_relayed[direction] += len(chunk)
+        return chunk
 
     def _reset_all(self) -> None:
         for writer in list(self._writers):
@@ -291,7 +290,8 @@ def main(arguments: Sequence[str]) -> None:
     with Relay(delay_s=chosen.delay_ms / 1000) as relay:
         for pair in chosen.pairs:
             listen, _, target = pair.partition("=")
-            relay.add(_endpoint(target), listen=_endpoint(listen))
+            address, port = relay.add(_endpoint(target), listen=_endpoint(listen))
+            print(f"{address}:{port}={target}", flush=True)
         print("ready", flush=True)
         sys.stdin.read()
 
