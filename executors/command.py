@@ -12,13 +12,16 @@ OUTPUT_MAX_B = 4 * 2**20
 class Command:
     """An argument list with its input. `timeout_s` bounds the whole of it, from start to exit status.
 
-    `secret_input` says that `stdin` must never be shown.
+    `secret_input` says that `stdin` must never be shown. `guarded` says that a script with a record of its
+    own is at work: past its timeout it is left alone, to end and to be looked up. Any other command is
+    ended with its process group, where the transport can.
     """
 
     argv: tuple[str, ...]
     stdin: bytes = b""
     timeout_s: float = 30.0
     secret_input: bool = False
+    guarded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,37 @@ class Completed:
     @property
     def ok(self) -> bool:
         return self.status == 0
+
+
+class Tail:
+    """Collects a stream within OUTPUT_MAX_B: keeps the beginning and the end, and says what was cut."""
+
+    def __init__(self, limit_b: int = OUTPUT_MAX_B) -> None:
+        self._half_b = limit_b // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._cut_b = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes of the stream."""
+        room = self._half_b - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        # Twice the half before trimming, so that a trickle is not copied on every read.
+        if len(self._tail) > 2 * self._half_b:
+            self._trim()
+
+    def value(self) -> bytes:
+        """What was kept; a line in the middle says how much is missing."""
+        self._trim()
+        if not self._cut_b:
+            return bytes(self._head + self._tail)
+        return b"%b\n[... %d bytes cut ...]\n%b" % (self._head, self._cut_b, self._tail)
+
+    def _trim(self) -> None:
+        over_b = len(self._tail) - self._half_b
+        if over_b > 0:
+            del self._tail[:over_b]
+            self._cut_b += over_b

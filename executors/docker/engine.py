@@ -1,0 +1,81 @@
+"""A client for one host's Docker engine: by Unix socket, TCP with TLS, or the socket of an SSH host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from executors.driver import DriverError
+from manifests.schema.host import Docker, Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import docker
+
+# Connections kept open to one engine; as many threads talk to it at once.
+POOL_SIZE = 16
+
+
+class UnixForwarder(Protocol):
+    """What can make a Unix socket of another host reachable here (`SshTransport`)."""
+
+    def forward_unix(self, remote_path: str) -> Path: ...
+
+
+def client(host: Host, ssh: Callable[[], UnixForwarder]) -> docker.APIClient:
+    """Connects and agrees on an API version. `ssh` gives the transport of an SSH host, called only for one.
+
+    Raises DriverError when the engine does not answer, is too old or too new, or the library is missing.
+    """
+    try:
+        import docker
+        from docker.errors import DockerException
+    except ImportError as e:
+        raise DriverError("the docker package is not installed", hint="pip install docker") from e
+    settings = host.docker or Docker()
+    try:
+        return docker.APIClient(
+            base_url=_url(host, settings, ssh),
+            version="auto",
+            timeout=settings.timeout // 1000,
+            tls=_tls(settings),
+            num_pools=POOL_SIZE,
+            max_pool_size=POOL_SIZE,
+        )
+    except DockerException as e:
+        raise DriverError(
+            f"host/{host.name}: the Docker engine at {settings.url} does not answer: {e}",
+            hint=_hint(str(e), settings),
+        ) from e
+
+
+def _url(host: Host, settings: Docker, ssh: Callable[[], UnixForwarder]) -> str:
+    if host.ssh is None:
+        return settings.url
+    if not settings.url.startswith("unix://"):
+        raise DriverError(
+            f"host/{host.name}: docker.url {settings.url} with ssh",
+            hint="through SSH the engine's Unix socket is used: write unix://PATH, or leave out ssh",
+        )
+    return f"unix://{ssh().forward_unix(settings.url.removeprefix('unix://'))}"
+
+
+def _tls(settings: Docker) -> docker.tls.TLSConfig | bool:
+    import docker.tls
+
+    if settings.tls is None:
+        return False
+    return docker.tls.TLSConfig(
+        client_cert=(settings.tls.cert, settings.tls.key), ca_cert=settings.tls.ca, verify=True
+    )
+
+
+def _hint(why: str, settings: Docker) -> str | None:
+    if "Permission denied" in why:
+        return "the user that runs fleetctl needs rights on the socket (group docker)"
+    if "No such file" in why or "Connection refused" in why:
+        return f"start the engine, or set docker.url of the Host document (now {settings.url})"
+    if "client version" in why or "Minimum supported API version" in why:
+        return "the engine and this client have no API version in common: upgrade the older one"
+    return None

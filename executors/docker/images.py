@@ -1,0 +1,218 @@
+"""Pinned images on an engine: from a registry by digest, from an image archive, or from a root file system.
+
+The pin of a registry image is the digest in its reference (of an index or of one platform's manifest);
+the pin of a file is the sha256 of the file, already verified when it comes here. Tags play no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from executors.docker import names
+from executors.driver import DriverError
+from planner.spec import ArtifactPin
+
+if TYPE_CHECKING:
+    import docker
+
+# manifest.json of an archive is a list of names; more than this is not one.
+ARCHIVE_MANIFEST_MAX_B = 4 * 2**20
+
+
+class Source(Enum):
+    """Where an image comes from."""
+
+    REGISTRY = "registry"
+    FILE = "file"
+
+
+class Match(Enum):
+    """What an engine's image says about a pin (cases D2)."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    NOT_VERIFIED = "not verified"
+
+
+class ImageError(DriverError):
+    """An image cannot be had: says which and why."""
+
+    code = "docker.image"
+
+
+def source_of(pin: ArtifactPin) -> Source:
+    """`name@sha256:…` is a registry's; everything else is a file."""
+    return Source.REGISTRY if "@sha256:" in pin.source else Source.FILE
+
+
+def match(image: Mapping[str, Any], reference: str) -> Match:
+    """Whether an inspected image is what `repo@sha256:…` names.
+
+    The digest may be the index's or the platform's: the engine files the image under the one it was pulled by.
+    An image without RepoDigests (loaded from a file) is not verified, which is not the same as different.
+    """
+    repository, _, digest = reference.partition("@")
+    if image.get("Id") == digest:
+        return Match.SAME
+    ours = [d for d in image.get("RepoDigests") or [] if _repository(d) == _normalized(repository)]
+    if not ours:
+        return Match.NOT_VERIFIED
+    return Match.SAME if any(d.endswith(f"@{digest}") for d in ours) else Match.DIFFERENT
+
+
+def _repository(repo_digest: str) -> str:
+    return _normalized(repo_digest.partition("@")[0])
+
+
+def _normalized(repository: str) -> str:
+    """Docker's familiar names: docker.io/library/x, docker.io/x and x are one."""
+    name = repository.removeprefix("docker.io/").removeprefix("index.docker.io/")
+    return name.removeprefix("library/")
+
+
+def archive_image_id(path: Path) -> str | None:
+    """The id of the one image in a `docker save` archive (the digest of its configuration), or None for a
+    plain root file system. Raises DriverError for an archive of several images, or a file that is no tar.
+    """
+    try:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                if (
+                    member.name.removeprefix("./") == "manifest.json"
+                    and member.size <= ARCHIVE_MANIFEST_MAX_B
+                ):
+                    return _id_in_manifest(tar, member, path)
+    except (tarfile.TarError, EOFError, OSError) as e:
+        raise DriverError(f"{path}: neither an image archive nor a root file system: {e}") from e
+    return None
+
+
+def _id_in_manifest(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> str | None:
+    file = tar.extractfile(member)
+    assert file is not None
+    try:
+        manifest = json.loads(file.read())
+        configs = [str(entry["Config"]) for entry in manifest]
+    except (ValueError, TypeError, KeyError):
+        return None  # a file of that name in somebody's root file system
+    if len(configs) != 1:
+        raise DriverError(
+            f"{path}: the archive holds {len(configs)} images; one is expected",
+            hint="save the images into an archive each",
+        )
+    config = tar.extractfile(configs[0])
+    if config is None:
+        raise DriverError(f"{path}: the archive names the configuration {configs[0]} and does not hold it")
+    return "sha256:" + hashlib.sha256(config.read()).hexdigest()
+
+
+class Images:
+    """The pinned images of one engine. Remembers what it staged; everything is looked up again when it must be."""
+
+    def __init__(self, api: docker.APIClient) -> None:
+        self._api: Any = api  # parts of the library have no types
+        self._ids: dict[str, str] = {}
+
+    def stage(self, pin: ArtifactPin, local_path: str) -> str:
+        """Makes sure that the image is on the engine, and gives its id. Raises ImageError and DriverError."""
+        if source_of(pin) is Source.REGISTRY:
+            image_id = self._registry(pin.source)
+        else:
+            image_id = self._file(pin, Path(local_path))
+        self._ids[pin.digest] = image_id
+        return image_id
+
+    def find(self, pin: ArtifactPin) -> str | None:
+        """The id of a staged image, without bringing it; None when it is not there (any more)."""
+        known = self._ids.get(pin.digest)
+        if known is not None:
+            return known
+        if source_of(pin) is Source.REGISTRY:
+            image = self._inspect(pin.source)
+            return image["Id"] if image is not None and match(image, pin.source) is Match.SAME else None
+        found = self._imported(pin)
+        if found is None and Path(pin.source).is_file():
+            image_id = archive_image_id(Path(pin.source))
+            found = image_id if image_id is not None and self._inspect(image_id) is not None else None
+        return found
+
+    def _registry(self, reference: str) -> str:
+        image = self._inspect(reference)
+        if image is None or match(image, reference) is not Match.SAME:
+            self._pull(reference)
+            image = self._inspect(reference)
+        if image is None or match(image, reference) is not Match.SAME:
+            raise ImageError(f"{reference}: was pulled, and the engine does not have it under this digest")
+        return str(image["Id"])
+
+    def _pull(self, reference: str) -> None:
+        from docker.errors import APIError, ImageNotFound
+
+        repository, _, digest = reference.partition("@")
+        try:
+            for line in self._api.pull(repository, tag=digest, stream=True, decode=True):
+                if "error" in line:
+                    raise ImageError(
+                        f"{reference}: could not be pulled: {line['error']}", hint=_pull_hint(line["error"])
+                    )
+        except (APIError, ImageNotFound) as e:
+            why = e.explanation or str(e)
+            raise ImageError(f"{reference}: could not be pulled: {why}", hint=_pull_hint(why)) from e
+
+    def _file(self, pin: ArtifactPin, path: Path) -> str:
+        image_id = archive_image_id(path)
+        if image_id is None:
+            return self._imported(pin) or self._import(pin, path)
+        if self._inspect(image_id) is None:
+            with path.open("rb") as file:
+                for line in self._api.load_image(file, quiet=True) or ():
+                    if "error" in line:
+                        raise ImageError(f"{path}: could not be loaded: {line['error']}")
+        if self._inspect(image_id) is None:
+            raise ImageError(
+                f"{path}: was loaded, and the engine does not have image {image_id}",
+                hint="an engine with the containerd image store names images differently; push the image to a registry",
+            )
+        return image_id
+
+    def _import(self, pin: ArtifactPin, path: Path) -> str:
+        from docker.errors import APIError
+
+        try:
+            with path.open("rb") as file:
+                said = self._api.import_image_from_data(
+                    file, changes=[f"LABEL {names.ARTIFACT}={pin.digest}"]
+                )
+        except APIError as e:
+            raise ImageError(f"{path}: could not be imported: {e.explanation or e}") from e
+        found = self._imported(pin)
+        if found is None:
+            raise ImageError(f"{path}: was imported, and the engine does not have it: {said}")
+        return found
+
+    def _imported(self, pin: ArtifactPin) -> str | None:
+        images = self._api.images(filters={"label": f"{names.ARTIFACT}={pin.digest}"}, all=False)
+        return min((str(i["Id"]) for i in images), default=None)
+
+    def _inspect(self, reference: str) -> dict[str, Any] | None:
+        from docker.errors import ImageNotFound, NotFound
+
+        try:
+            return dict(self._api.inspect_image(reference))
+        except (ImageNotFound, NotFound):
+            return None
+
+
+def _pull_hint(why: str) -> str | None:
+    lowered = why.lower()
+    if "unauthorized" in lowered or "denied" in lowered or "authentication" in lowered:
+        return "log in with `docker login`, or set up a credential helper, for the user that runs fleetctl"
+    if "not found" in lowered or "unknown" in lowered:
+        return "check that this digest was pushed to this repository; tags are not used"
+    return None

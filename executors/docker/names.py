@@ -1,0 +1,41 @@
+"""Names and labels on a Docker engine. Physical names derive from the uid alone, so a rename needs no replacement."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "fleetctl"
+NODE_DIR: Final = "/fleetctl"
+"""The node's folder inside its container; relative files and the data folder are below it."""
+RECORD: Final = "record.json"
+
+FLEET: Final = "fleetctl.fleet"
+NODE: Final = "fleetctl.node"
+UID: Final = "fleetctl.uid"
+LINEAGE: Final = "fleetctl.lineage"
+EPOCH: Final = "fleetctl.epoch"
+GENERATION: Final = "fleetctl.generation"
+OPERATION: Final = "fleetctl.operation"
+ATTEMPT: Final = "fleetctl.attempt"
+VERSION: Final = "fleetctl.version"
+DIGEST: Final = "fleetctl.digest"
+IMAGE: Final = "fleetctl.image"
+FIELDS: Final = "fleetctl.fields"
+PORT: Final = "fleetctl.port"
+ADDRESS: Final = "fleetctl.address"
+ARTIFACT: Final = "fleetctl.artifact"
+"""On images that were made from a root file system: the file's pin."""
+
+
+def container(uid: str) -> str:
+    """The one name a node's container can have: a second create of it is refused by the engine."""
+    return f"{PREFIX}-{uid}"
+
+
+def volume(uid: str, name: str) -> str:
+    """A named volume of a node."""
+    return f"{PREFIX}-{uid}-{name}"
+
+
+FILES_VOLUME: Final = "files"
+DATA_VOLUME: Final = "data"

@@ -1,0 +1,93 @@
+# Supervisor `process`: the node is a plain process in a session of its own, watched by executors/host/runner.sh.
+# It is found again by pid, start time and boot id, so a recycled number is never taken for it.
+
+sup_read() { # the last start: p_pid p_start p_boot p_pgrp p_operation p_at
+  p_pid='' p_start='' p_boot='' p_pgrp='' p_operation='' p_at=''
+  { read -r p_pid p_start p_boot p_pgrp p_operation p_at <"$dir/process"; } 2>/dev/null && [ -n "$p_pgrp" ]
+}
+
+sup_facts() { # instance, and how it ended if it did
+  instance=''
+  if sup_read; then instance=$p_pid.$p_start.$p_boot; fi
+}
+
+sup_alive() {
+  sup_facts
+  [ -n "$instance" ] && is_alive "$p_pid" "$p_start" "$p_boot"
+}
+
+sup_leftovers() { # the node itself is gone and left children in its group, whose number is therefore not free
+  [ -n "$instance" ] && [ "$p_boot" = "$boot" ] && [ ! -e "/proc/$p_pid" ] && [ "$p_pgrp" = "$p_pid" ] &&
+    kill -0 "-$p_pgrp" 2>/dev/null
+}
+
+sup_signal() { # to the whole group, where the group is the node's own
+  if [ "$p_pgrp" = "$p_pid" ]; then
+    kill -s "$1" -- "-$p_pgrp" 2>/dev/null
+  else
+    kill -s "$1" "$p_pid" 2>/dev/null
+  fi
+}
+
+sup_reload() { # the signal goes to the node alone: its children need not know it
+  kill -s "$1" "$p_pid" 2>/dev/null
+}
+
+sup_exit() { # exit_code of the last start, when it was recorded; the recorder may need a moment
+  exit_code=''
+  [ -n "${instance-}" ] || return 0
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    if { read -r exit_instance exit_status _ <"$dir/exit"; } 2>/dev/null && [ "$exit_instance" = "$instance" ]; then
+      exit_code=$exit_status
+      return 0
+    fi
+    [ "$p_boot" = "$boot" ] || return 0
+    nap 0.02
+  done
+}
+
+sup_install() { # nothing but its folders
+  mkdir -p "$dir/log" || { sup_error="$dir/log cannot be made"; return 1; }
+}
+
+sup_remove() { :; }
+
+# The runner claims the token by renaming it, right before the node's program runs; whoever takes the token
+# away first has excluded the start for good.
+sup_start() {
+  sup_code=host.not_started sup_error='the process could not be started'
+  rm -f "$dir/process" "$dir/exit" "$dir/token.claimed"
+  printf '%s\n' "$operation" >"$dir/token" || return 1
+  if command -v setsid >/dev/null 2>&1; then
+    # The first one leads a session, so the second one has to fork: it returns at once, and unlike with
+    # `&` the node does not inherit ignored signals.
+    setsid setsid sh "$dir/run" main "$dir" "$operation" 9>&- </dev/null >/dev/null 2>&1
+  else
+    sh "$dir/run" main "$dir" "$operation" 9>&- </dev/null >/dev/null 2>&1 &
+  fi
+  now_cs
+  start_until=$((now + 1000))
+  while ! sup_started "$operation"; do
+    now_cs
+    if [ "$now" -ge "$start_until" ]; then
+      rm "$dir/token" 2>/dev/null && return 1
+      start_until=$((now + 1000))
+    fi
+    nap 0.005
+  done
+}
+
+sup_started() { # operation: whether it was this one that started the last process
+  sup_facts
+  [ "$p_operation" = "$1" ] && return 0
+  [ "${action-}" = lookup ] || return 1
+  # A runner may still be on its way: take its token, or wait for the one that claimed it.
+  if rm "$dir/token" 2>/dev/null; then return 1; fi
+  [ -e "$dir/token.claimed" ] || return 1
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    sup_facts
+    [ "$p_operation" = "$1" ] && return 0
+    nap 0.05
+  done
+  return 1
+}

@@ -1,0 +1,216 @@
+"""This machine as a host: the same commands as over SSH, run by a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from executors.clock import Clock, SystemClock
+from executors.command import Command, Completed, Tail
+from executors.transport import OutcomeLost, TransportError
+
+_CHUNK_B = 64 * 1024
+# What a command inherits of the controller's environment: where programs are and who runs them, in which
+# language. Anything else (tokens, settings) is the controller's own business and must not reach a node.
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# An exited child whose grandchildren keep its pipes open: its output is read this much longer, no more.
+_LINGER_S = 0.2
+
+
+class LocalTransport:
+    """Runs commands on this machine, each in a session of its own, so that a Ctrl-C here ends none of them."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    def run(self, command: Command) -> Completed:
+        """Runs a command; see `executors.transport.Transport.run`.
+
+        Past its timeout a guarded script is left alone (it records what it does, and is looked up);
+        any other command is killed with its process group. Both raise OutcomeLost.
+        """
+        try:
+            child = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=_environment(),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as e:
+            raise TransportError(f"cannot run {command.argv[0]!r} on this machine: {e}") from e
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        stdout, stderr = Tail(), Tail()
+        try:
+            ended = self._exchange(child, command, {child.stdout: stdout, child.stderr: stderr})
+        finally:
+            for stream in (child.stdin, child.stdout, child.stderr):
+                with contextlib.suppress(OSError):
+                    stream.close()
+        if ended:
+            return Completed(child.returncode, stdout.value(), stderr.value())
+        if not command.guarded:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        raise OutcomeLost(
+            f"{command.argv[0]} did not end within {command.timeout_s:g} s",
+            stdout=stdout.value(),
+            stderr=stderr.value(),
+        )
+
+    def _exchange(
+        self, child: subprocess.Popen[bytes], command: Command, outputs: dict[IO[bytes], Tail]
+    ) -> bool:
+        """Feeds stdin and drains both outputs at once; False when the timeout passed before the exit status."""
+        assert child.stdin is not None
+        deadline = self._clock.monotonic() + command.timeout_s
+        pending = memoryview(command.stdin)
+        with selectors.DefaultSelector() as selector, _exit_event(child) as exited:
+            for stream in outputs:
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ)
+            if exited is not None:
+                selector.register(exited, selectors.EVENT_READ)
+            if pending:
+                os.set_blocking(child.stdin.fileno(), False)
+                selector.register(child.stdin, selectors.EVENT_WRITE)
+            else:
+                child.stdin.close()
+            open_outputs = set(outputs)
+            while open_outputs:
+                left_s = deadline - self._clock.monotonic()
+                if left_s <= 0:
+                    return child.poll() is not None
+                for key, _ in selector.select(left_s):
+                    if key.fileobj is child.stdin:
+                        pending = self._feed(selector, child.stdin, pending)
+                    elif key.fileobj == exited:
+                        selector.unregister(exited)
+                        deadline = min(deadline, self._clock.monotonic() + _LINGER_S)
+                    else:
+                        stream = key.fileobj
+                        assert not isinstance(stream, int)
+                        data = _read(stream.fileno())
+                        if data is None:
+                            continue
+                        if data:
+                            outputs[stream].feed(data)  # type: ignore[index]
+                        else:
+                            selector.unregister(stream)
+                            open_outputs.discard(stream)  # type: ignore[arg-type]
+        try:
+            child.wait(max(0.0, deadline - self._clock.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    @staticmethod
+    def _feed(selector: selectors.BaseSelector, stdin: IO[bytes], pending: memoryview) -> memoryview:
+        try:
+            pending = pending[os.write(stdin.fileno(), pending[:_CHUNK_B]) :]
+        except BlockingIOError:
+            return pending
+        except BrokenPipeError:
+            pending = pending[:0]  # it does not want the rest; its exit status tells
+        if not pending:
+            selector.unregister(stdin)
+            stdin.close()
+        return pending
+
+    def put(self, source: BinaryIO, size_b: int, digest: str, path: str, mode: int = 0o644) -> None:
+        """Makes `path` the file with exactly these bytes; see `executors.transport.Transport.put`."""
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.{self._clock.new_id()}.partial")
+        try:
+            if target.is_file() and _file_digest(target) == digest:
+                return
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("xb") as out:
+                found = _copy(source, out)
+                out.flush()
+                os.fsync(out.fileno())
+            if found != (size_b, digest):
+                raise TransportError(
+                    f"{path} did not arrive whole: {size_b} bytes of {digest} were sent, "
+                    f"{found[0]} bytes of {found[1]} came"
+                )
+            partial.chmod(mode)
+            partial.replace(target)
+            _sync_folder(target.parent)
+        except OSError as e:
+            raise TransportError(f"cannot write {path}: {e.strerror or e}") from e
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def connect(self, address: str, port: int, timeout_s: float) -> socket.socket:
+        """A connection from this machine; raises OSError."""
+        return socket.create_connection((address, port), timeout=timeout_s)
+
+    def close(self) -> None:
+        """Nothing is kept open between commands."""
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    kept.setdefault("PATH", _DEFAULT_PATH)
+    return kept
+
+
+@contextlib.contextmanager
+def _exit_event(child: subprocess.Popen[bytes]):  # type: ignore[no-untyped-def]
+    """A descriptor that becomes readable when the child has ended; None where the kernel has none (gVisor)."""
+    try:
+        descriptor = os.pidfd_open(child.pid)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes | None:
+    """The next bytes, b"" at the end, None when there are none yet."""
+    try:
+        return os.read(descriptor, _CHUNK_B)
+    except BlockingIOError:
+        return None
+
+
+def _file_digest(path: Path) -> str:
+    hasher = sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_B):
+            hasher.update(chunk)
+    return f"sha256:{hasher.hexdigest()}"
+
+
+def _copy(source: BinaryIO, out: IO[bytes]) -> tuple[int, str]:
+    hasher = sha256()
+    size_b = 0
+    while chunk := source.read(_CHUNK_B):
+        hasher.update(chunk)
+        out.write(chunk)
+        size_b += len(chunk)
+    return size_b, f"sha256:{hasher.hexdigest()}"
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
