@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -172,11 +172,12 @@ groups:
         env: Mapping[str, str] | None = None,
         stdin: str = "",
         cwd: Path | None = None,
+        prefix: Sequence[str] = (),
         timeout_s: float = RUN_TIMEOUT_S,
     ) -> Result:
-        """Runs fleetctl to its end."""
+        """Runs fleetctl to its end; `prefix` stands before the command."""
         done = subprocess.run(
-            [FLEETCTL, *args],
+            [*prefix, FLEETCTL, *args],
             cwd=cwd or self.path,
             env=self.environment(env),
             input=stdin,

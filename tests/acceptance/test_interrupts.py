@@ -1,0 +1,218 @@
+"""Ctrl-C, SIGTERM and kill -9, at the prompt and in the middle: nothing lost, nothing locked, the right code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.acceptance.cli import Workspace, wait_for
+from tests.acceptance.client import Watch, ask
+from tests.acceptance.terminal import Person
+
+
+def begin_upgrade(w: Workspace, *options: str) -> None:
+    """Three nodes run 1.0.0, and an apply of 1.1.0 is under way: the first node was upgraded."""
+    w.apply()
+    w.fleet("1.1.0", min_ready="1500ms")
+    w.start("apply", ".", "--auto-approve", *options)
+    wait_for(
+        lambda: ask(w.ports[0]) == "1.1.0" or ask(w.ports[1]) == "1.1.0", "the first node to be upgraded"
+    )
+
+
+def finish(w: Workspace) -> None:
+    """The fleet can be brought to where it was wanted, and then there is nothing left to do."""
+    w.apply()
+    assert [ask(p) for p in w.ports] == ["1.1.0"] * 3
+    assert w.ok("plan", ".").out.startswith("No changes.")
+
+
+def test_ctrl_c_at_the_prompt_changes_nothing_and_holds_nothing(workspace: Workspace) -> None:
+    with Person(workspace, "apply", ".") as person:
+        person.see("yes")
+        person.press_ctrl_c()
+        assert person.end() == 130, person.screen
+    assert workspace.node_processes() == []
+    workspace.apply()
+
+
+def test_sigterm_at_the_prompt(workspace: Workspace) -> None:
+    with Person(workspace, "apply", ".") as person:
+        person.see("yes")
+        person.signal(signal.SIGTERM)
+        assert person.end() == 143, person.screen
+    assert workspace.node_processes() == []
+
+
+def test_no_is_no(workspace: Workspace) -> None:
+    with Person(workspace, "apply", ".") as person:
+        person.see("yes")
+        person.type("no\n")
+        assert person.end() == 1, person.screen
+        assert "othing was" in person.screen
+    assert workspace.node_processes() == []
+
+
+def test_yes_is_yes_and_a_live_view_shows_what_is_waited_for(workspace: Workspace) -> None:
+    with Person(workspace, "apply", ".") as person:
+        person.see("yes")
+        person.type("yes\n")
+        assert person.end() == 0, person.screen
+        assert "Plan: " in person.screen
+        assert "\x1b[" in person.screen, "a terminal has colour"
+    assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
+
+
+def test_no_color_is_honoured_on_a_terminal(workspace: Workspace) -> None:
+    with Person(workspace, "plan", ".", NO_COLOR="1") as person:
+        assert person.end() == 0
+        assert "Plan: 3 to add" in person.screen
+        assert "\x1b[" not in person.screen
+
+
+def test_destroy_wants_the_fleets_name_typed(workspace: Workspace) -> None:
+    workspace.apply()
+    with Person(workspace, "destroy", ".") as person:
+        person.see("hello")
+        person.see("Type")
+        person.type("yes\n")
+        assert person.end() == 1, person.screen
+    assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
+    with Person(workspace, "destroy", ".") as person:
+        person.see("Type")
+        person.type("hello\n")
+        assert person.end() == 0, person.screen
+    assert workspace.node_processes() == []
+
+
+@pytest.mark.parametrize("command", ["apply", "destroy"])
+def test_without_a_terminal_and_without_approval_it_refuses_with_a_hint(
+    workspace: Workspace, command: str
+) -> None:
+    if command == "destroy":
+        workspace.apply()
+    before = len(workspace.node_processes())
+    done = workspace.run(command, ".", stdin="yes\nhello\n")
+    assert done.code == 1, str(done)
+    assert "--auto-approve" in done.err
+    assert len(workspace.node_processes()) == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_finishes_the_step_and_settles(
+    workspace: Workspace, number: signal.Signals, code: int
+) -> None:
+    begin_upgrade(workspace)
+    workspace.started[-1].send_signal(number)
+    done = workspace.end(workspace.started[-1])
+    assert done.code == code, str(done)
+    versions = [ask(p) for p in workspace.ports]
+    assert None not in versions, "the node under way was finished"
+    assert versions.count("1.0.0") >= 1, "nothing new was begun"
+    assert workspace.run("plan", ".").code == 0
+    finish(workspace)
+
+
+def test_a_second_signal_leaves_the_step_unknown_and_recover_settles_it(workspace: Workspace) -> None:
+    begin_upgrade(workspace)
+    process = workspace.started[-1]
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: "nterrupt" in workspace.said(), "the first signal to be heard")
+    process.send_signal(signal.SIGINT)
+    done = workspace.end(process)
+    assert done.code in (5, 130), str(done)
+    if done.code == 5:
+        assert "fleetctl recover" in done.err
+        assert workspace.run("apply", ".", "--auto-approve").code == 5
+        assert workspace.run("recover", ".", "--auto-approve").code == 0
+    finish(workspace)
+
+
+# Instants of the rollout, as seconds after its start; each falls somewhere else among the effects.
+INSTANTS_S = [0.6, 1.0, 1.4, 1.8, 2.4, 3.2]
+
+
+@pytest.mark.parametrize("instant_s", INSTANTS_S)
+def test_kill_9_in_the_middle_then_recover(workspace: Workspace, instant_s: float) -> None:
+    """Whatever the instant: apply says 5, plan still prints, recover settles, and no more than one node was down."""
+    workspace.apply()
+    workspace.fleet("1.1.0", min_ready="300ms")
+    with Watch(workspace.ports) as watch:
+        process = workspace.start("apply", ".", "--auto-approve")
+        time.sleep(instant_s)
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        planned = workspace.run("plan", ".")
+        assert planned.code == 0, str(planned)
+        runs = workspace.ok("runs", ".", "--format", "json").json["runs"]
+        cut_off = runs[-1]["result"] is None
+        again = workspace.run("apply", ".", "--auto-approve") if cut_off else None
+        if again is not None:
+            assert again.code == 5, str(again)
+            assert "fleetctl recover" in again.err
+            assert "recover" in planned.err, "plan says so too"
+            recovered = workspace.run("recover", ".", "--auto-approve")
+            assert recovered.code == 0, str(recovered)
+        finish(workspace)
+    assert watch.most_down_at_once() <= 1
+    assert workspace.ok("recover", ".").code == 0, "nothing is left to recover"
+
+
+def test_kill_9_at_a_create_makes_nothing_twice(workspace: Workspace) -> None:
+    process = workspace.start("apply", ".", "--auto-approve")
+    wait_for(lambda: workspace.node_processes(), "a first node process")
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    if workspace.run("apply", ".", "--auto-approve").code == 5:
+        assert workspace.run("recover", ".", "--auto-approve").code == 0
+    workspace.apply()
+    assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
+    programs = [ask(p, "/pid") for p in workspace.ports]
+    assert len(set(programs)) == 3
+    servers = [pid for pid in workspace.node_processes() if _runs_program(pid)]
+    assert len(servers) == 3, "one process a node and no other"
+
+
+def _runs_program(pid: int) -> bool:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = file.read().split(b"\0")
+    return len(words) > 1 and words[1].endswith(b".py")
+
+
+def test_two_applies_at_once_the_second_names_the_holder_and_takes_nothing(workspace: Workspace) -> None:
+    begin_upgrade(workspace)
+    second = workspace.run("apply", ".", "--auto-approve")
+    assert second.code == 6, str(second)
+    assert str(workspace.started[-1].pid) in second.err
+    assert "since" in second.err
+    assert workspace.run("plan", ".").code == 0, "reading needs no lock"
+    assert workspace.run("status", ".").code == 0
+    first = workspace.end(workspace.started[-1])
+    assert first.code == 0, str(first)
+    assert [ask(p) for p in workspace.ports] == ["1.1.0"] * 3
+
+
+def test_a_reader_that_goes_away_does_not_stop_the_rollout(workspace: Workspace) -> None:
+    """stdout and stderr are closed by the other end; the work goes on."""
+    read_end, write_end = os.pipe()
+    import subprocess
+
+    from tests.acceptance.cli import FLEETCTL
+
+    process = subprocess.Popen(
+        [FLEETCTL, "apply", ".", "--auto-approve"],
+        cwd=workspace.path,
+        env=workspace.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=write_end,
+        stderr=write_end,
+        text=True,
+    )
+    workspace.started.append(process)
+    os.close(write_end)
+    os.close(read_end)
+    assert process.wait(60) == 0
+    assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
