@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from executors.clock import Clock
 from fleetctl.settings import Settings
 
 if TYPE_CHECKING:
+    from executors.driver import Reader
+    from executors.inventory import Place
     from fleetctl.ledger.ports import Store
     from fleetctl.ledger.replay import Replayed
+    from manifests.schema.host import Host
 
 STATE_FILE = "state.db"
 
@@ -28,3 +32,22 @@ def replayed(store: Store, fleets: Iterable[str]) -> dict[str, Replayed]:
     from fleetctl.ledger.replay import replay
 
     return {fleet: replay(fleet, store.read(fleet)) for fleet in fleets}
+
+
+def places(hosts: Mapping[str, Host], wanted: Iterable[tuple[str, str]]) -> list[Place]:
+    """Where to look: one place per (host, substrate). They open readers, which cannot change anything."""
+    from executors.inventory import Place
+
+    return [
+        Place(name, substrate, partial(_reader, hosts.get(name), name, substrate))
+        for name, substrate in sorted(set(wanted))
+    ]
+
+
+def _reader(host: Host | None, name: str, substrate: str) -> Reader:
+    from executors import registry
+    from executors.driver import DriverError
+
+    if host is None:
+        raise DriverError(f"host {name} is in no manifest any more, so nobody knows how to reach it")
+    return registry.reader(host, substrate)

@@ -112,6 +112,27 @@ def state_options(command: Command) -> Command:
     return command
 
 
+def plan_options(command: Command) -> Command:
+    """--target, --accept-downtime and --adopt."""
+    for decorate in (
+        click.option("--adopt", is_flag=True, help="Take over nodes that another state has made."),
+        click.option(
+            "--accept-downtime",
+            is_flag=True,
+            help="Allow transitions that no rolling pair covers, by stopping everything first.",
+        ),
+        click.option(
+            "--target",
+            "targets",
+            multiple=True,
+            metavar="ADDRESS",
+            help="Only this: fleet/NAME, group/FLEET/NAME, node/FLEET/NAME or host/NAME; may be repeated.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
 def format_option(*formats: str) -> Callable[[Command], Command]:
     """--format, the first being the default."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -177,8 +178,7 @@ def test_kill_9_at_a_create_makes_nothing_twice(workspace: Workspace) -> None:
 
 
 def _runs_program(pid: int) -> bool:
-    with open(f"/proc/{pid}/cmdline", "rb") as file:
-        words = file.read().split(b"\0")
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return len(words) > 1 and words[1].endswith(b".py")
 
 

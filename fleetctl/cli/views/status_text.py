@@ -166,7 +166,18 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
                 f"{table.since(status.last.finished_at, now)} ago"
             )
     if status.nodes:
-        header = ("node", "state", "health", "version", "gen", "host", "port", "up", "instance", "detail")
+        header: tuple[str, ...] = (
+            "node",
+            "state",
+            "health",
+            "version",
+            "gen",
+            "host",
+            "port",
+            "up",
+            "instance",
+            "detail",
+        )
         rows = [_row(n, now) for n in status.nodes]
         if not any(r[-1] for r in rows):
             header, rows = header[:-1], [r[:-1] for r in rows]
