@@ -62,7 +62,7 @@ class Tail:
         self._trim()
         if not self._cut_b:
             return bytes(self._head + self._tail)
-        return b"%b\n[... %d bytes cut ...]\n%b" % (self._head, self._cut_b, self._tail)
+        return b"%b\n[... %d bytes cut ...]\n%b" % (bytes(self._head), self._cut_b, bytes(self._tail))
 
     def _trim(self) -> None:
         over_b = len(self._tail) - self._half_b

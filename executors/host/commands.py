@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 from executors.command import Command
 from executors.driver import Operation
@@ -37,7 +38,7 @@ class PlacedFile:
     path: str
     mode: str
     secret: bool
-    data: bytes = field(repr=False)
+    data: bytes = dataclass_field(repr=False)
 
 
 def effect(
@@ -169,7 +170,7 @@ def _place(
     own = {
         "env": "".join(f"{line}\n" for line, _ in entries.values()),
         "launch": launch(layout, operation),
-        **supervisor.extra(layout, operation),
+        **supervisor.files(layout, operation),
         "spec.json": canonical_json(spec.model_dump(mode="json")).decode() + "\n",
         "fields.json": canonical_json(dict(operation.fields)).decode() + "\n",
     }

@@ -50,7 +50,9 @@ class HostReader:
 
     def probe(self, target: ProbeTarget) -> ProbeResult:
         """Asks the node once; where `target.instance` is given, the answer counts only from that very start."""
-        answer = health.probe(self._transport, target, lambda argv, timeout_s: self._check(target, argv, timeout_s))
+        answer = health.probe(
+            self._transport, target, lambda argv, timeout_s: self._check(target, argv, timeout_s)
+        )
         if target.instance is None or answer.state is HealthState.UNKNOWN:
             return answer
         try:
@@ -82,9 +84,7 @@ class HostReader:
 class HostDriver(HostReader):
     """Performs one effect at a time on one host. Safe for several threads: the host itself has the locks."""
 
-    def __init__(
-        self, name: str, transport: Transport, root: str, supervisor: str = PROCESS.name
-    ) -> None:
+    def __init__(self, name: str, transport: Transport, root: str, supervisor: str = PROCESS.name) -> None:
         super().__init__(name, transport, root)
         if supervisor not in SUPERVISORS:
             raise DriverError(f"host {name}: there is no supervisor {supervisor!r}")

@@ -1,14 +1,14 @@
 """Where things are on a host: pure paths below the host's root.
 
-    ROOT/artifacts/sha256/<hex>/<name>     immutable, one per digest
-    ROOT/nodes/<uid>/record                what the node is, and its last operations (written last)
-                     lock, barred          who acts; operations that may never begin any more
-                     env, launch, run      the environment (0600), the command, what it runs under
-                     spec.json fields.json what it was made from, and its managed fields
-                     placed, sums          names and digests of what was written
-                     process, exit         the last start, and how it ended
-                     log/                  its output, rotated
-                     data/ ...             its own files
+ROOT/artifacts/sha256/<hex>/<name>     immutable, one per digest
+ROOT/nodes/<uid>/record                what the node is, and its last operations (written last)
+                 lock, barred          who acts; operations that may never begin any more
+                 env, launch, run      the environment (0600), the command, what it runs under
+                 spec.json fields.json what it was made from, and its managed fields
+                 placed, sums          names and digests of what was written
+                 process, exit         the last start, and how it ended
+                 log/                  its output, rotated
+                 data/ ...             its own files
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Layout:
         first = clean.partition("/")[0]
         if first in ("..", "."):
             raise PathError(
-                f"the file {path!r} leaves the node's folder", hint="write a path inside it, or an absolute one"
+                f"the file {path!r} leaves the node's folder",
+                hint="write a path inside it, or an absolute one",
             )
         if first in RESERVED:
             raise PathError(

@@ -64,7 +64,7 @@ def launch(layout: Layout, operation: Operation) -> str:
             "  if command -v setpriv >/dev/null 2>&1; then",
             f'    exec setpriv --reuid {user} --regid "$(id -g {user})" --init-groups -- {command}',
             "  fi",
-            f"  exec su -s /bin/sh {user} -c 'exec \"$0\" \"$@\"' -- {command}",
+            f'  exec su -s /bin/sh {user} -c \'exec "$0" "$@"\' -- {command}',
             "fi",
         ]
     lines.append(f"exec {command}")
@@ -80,7 +80,5 @@ def _limits(limits: Limits) -> list[str]:
         lines.append(f"ulimit -n {limits.open_files} || exit 126")
     if limits.processes is not None:
         # dash and busybox say -p where bash says -u.
-        lines.append(
-            f"ulimit -u {limits.processes} 2>/dev/null || ulimit -p {limits.processes} || exit 126"
-        )
+        lines.append(f"ulimit -u {limits.processes} 2>/dev/null || ulimit -p {limits.processes} || exit 126")
     return lines

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from importlib import resources
 
 from executors.driver import Operation
 from executors.host.layout import Layout
@@ -30,16 +30,16 @@ from executors.host.layout import Layout
 @cache
 def script(name: str) -> str:
     """A shell script of this package, by its file name."""
-    return (files("executors.host") / name).read_text(encoding="utf-8")
+    return (resources.files("executors.host") / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Supervisor:
-    """One row of the supervisors' table. `fragment` names a script; `extra` gives more files by name."""
+    """One row of the supervisors' table. `fragment` names a script; `files` gives more files by name."""
 
     name: str
     fragment: str
-    extra: Callable[[Layout, Operation], dict[str, str]]
+    files: Callable[[Layout, Operation], dict[str, str]]
 
 
 def _runner(layout: Layout, operation: Operation) -> dict[str, str]:

@@ -8,6 +8,7 @@ import selectors
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -75,59 +76,38 @@ class LocalTransport:
     ) -> bool:
         """Feeds stdin and drains both outputs at once; False when the timeout passed before the exit status."""
         assert child.stdin is not None
+        stdin = child.stdin
         deadline = self._clock.monotonic() + command.timeout_s
         pending = memoryview(command.stdin)
         with selectors.DefaultSelector() as selector, _exit_event(child) as exited:
             for stream in outputs:
                 os.set_blocking(stream.fileno(), False)
-                selector.register(stream, selectors.EVENT_READ)
+                selector.register(stream, selectors.EVENT_READ, stream)
             if exited is not None:
                 selector.register(exited, selectors.EVENT_READ)
             if pending:
-                os.set_blocking(child.stdin.fileno(), False)
-                selector.register(child.stdin, selectors.EVENT_WRITE)
+                os.set_blocking(stdin.fileno(), False)
+                selector.register(stdin, selectors.EVENT_WRITE)
             else:
-                child.stdin.close()
-            open_outputs = set(outputs)
+                stdin.close()
+            open_outputs = len(outputs)
             while open_outputs:
                 left_s = deadline - self._clock.monotonic()
                 if left_s <= 0:
                     return child.poll() is not None
                 for key, _ in selector.select(left_s):
-                    if key.fileobj is child.stdin:
-                        pending = self._feed(selector, child.stdin, pending)
-                    elif key.fileobj == exited:
-                        selector.unregister(exited)
-                        deadline = min(deadline, self._clock.monotonic() + _LINGER_S)
+                    if key.data is not None:
+                        open_outputs -= _drain(selector, key.data, outputs[key.data])
+                    elif key.fileobj is stdin:
+                        pending = _feed(selector, stdin, pending)
                     else:
-                        stream = key.fileobj
-                        assert not isinstance(stream, int)
-                        data = _read(stream.fileno())
-                        if data is None:
-                            continue
-                        if data:
-                            outputs[stream].feed(data)  # type: ignore[index]
-                        else:
-                            selector.unregister(stream)
-                            open_outputs.discard(stream)  # type: ignore[arg-type]
+                        selector.unregister(key.fileobj)
+                        deadline = min(deadline, self._clock.monotonic() + _LINGER_S)
         try:
             child.wait(max(0.0, deadline - self._clock.monotonic()))
         except subprocess.TimeoutExpired:
             return False
         return True
-
-    @staticmethod
-    def _feed(selector: selectors.BaseSelector, stdin: IO[bytes], pending: memoryview) -> memoryview:
-        try:
-            pending = pending[os.write(stdin.fileno(), pending[:_CHUNK_B]) :]
-        except BlockingIOError:
-            return pending
-        except BrokenPipeError:
-            pending = pending[:0]  # it does not want the rest; its exit status tells
-        if not pending:
-            selector.unregister(stdin)
-            stdin.close()
-        return pending
 
     def put(self, source: BinaryIO, size_b: int, digest: str, path: str, mode: int = 0o644) -> None:
         """Makes `path` the file with exactly these bytes; see `executors.transport.Transport.put`."""
@@ -169,8 +149,8 @@ def _environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _exit_event(child: subprocess.Popen[bytes]):  # type: ignore[no-untyped-def]
-    """A descriptor that becomes readable when the child has ended; None where the kernel has none (gVisor)."""
+def _exit_event(child: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """A descriptor that becomes readable when the child has ended; None where the kernel has none."""
     try:
         descriptor = os.pidfd_open(child.pid)
     except OSError:
@@ -182,12 +162,31 @@ def _exit_event(child: subprocess.Popen[bytes]):  # type: ignore[no-untyped-def]
         os.close(descriptor)
 
 
-def _read(descriptor: int) -> bytes | None:
-    """The next bytes, b"" at the end, None when there are none yet."""
+def _feed(selector: selectors.BaseSelector, stdin: IO[bytes], pending: memoryview) -> memoryview:
+    """Writes what fits; closes the input at its end, or when the command does not want the rest."""
     try:
-        return os.read(descriptor, _CHUNK_B)
+        pending = pending[os.write(stdin.fileno(), pending[:_CHUNK_B]) :]
     except BlockingIOError:
-        return None
+        return pending
+    except BrokenPipeError:
+        pending = pending[:0]  # its exit status tells
+    if not pending:
+        selector.unregister(stdin)
+        stdin.close()
+    return pending
+
+
+def _drain(selector: selectors.BaseSelector, stream: IO[bytes], kept: Tail) -> int:
+    """Reads what is there; 1 when the stream has ended."""
+    try:
+        data = os.read(stream.fileno(), _CHUNK_B)
+    except BlockingIOError:
+        return 0
+    kept.feed(data)
+    if data:
+        return 0
+    selector.unregister(stream)
+    return 1
 
 
 def _file_digest(path: Path) -> str:
