@@ -142,7 +142,7 @@ class DockerDriver:
                 api.kill(name, signal=f"SIG{spec.reload_signal}")
                 return succeeded("docker.reloaded")
             case StepKind.ADOPT:
-                self._put(name, {f"{names.NODE_DIR}/{names.RECORD}": _record_bytes(operation)})
+                self._put(name, {record.inside(names.RECORD): _record_bytes(operation)})
             case StepKind.DESTROY:
                 return self._destroy(operation)
             case _:
@@ -210,11 +210,12 @@ class DockerDriver:
 
     def _place(self, operation: Operation, secrets: Mapping[str, Secret]) -> None:
         files = record.files_to_place(operation.spec, secrets)
-        files[f"{names.NODE_DIR}/{names.RECORD}"] = _record_bytes(operation)
+        files[record.inside(names.RECORD)] = _record_bytes(operation)
         self._put(names.container(operation.uid), files)
 
     def _put(self, container: str, files: Mapping[str, tuple[bytes, int]]) -> None:
-        self._api().put_archive(container, "/", record.tar_of(files))
+        for folder, inside in record.by_mount(files):
+            self._api().put_archive(container, folder, record.tar_of(inside))
 
     def close(self) -> None:
         if self._client is not None:
@@ -261,7 +262,7 @@ class DockerDriver:
     def _record(self, inspected: Mapping[str, Any]) -> dict[str, str] | None:
         if not record.has_files_volume(inspected):
             return None
-        found = self._get(inspected["Id"], f"{names.NODE_DIR}/{names.RECORD}")
+        found = self._get(inspected["Id"], record.inside(names.RECORD))
         try:
             return dict(json.loads(found[0])) if found is not None else None
         except ValueError:

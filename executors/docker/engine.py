@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from executors.driver import DriverError
@@ -35,7 +36,7 @@ def client(host: Host, ssh: Callable[[], UnixForwarder]) -> docker.APIClient:
         raise DriverError("the docker package is not installed", hint="pip install docker") from e
     settings = host.docker or Docker()
     try:
-        return docker.APIClient(
+        return _client_class()(
             base_url=_url(host, settings, ssh),
             version="auto",
             timeout=settings.timeout // 1000,
@@ -48,6 +49,18 @@ def client(host: Host, ssh: Callable[[], UnixForwarder]) -> docker.APIClient:
             f"host/{host.name}: the Docker engine at {settings.url} does not answer: {e}",
             hint=_hint(str(e), settings),
         ) from e
+
+
+@cache
+def _client_class() -> type[docker.APIClient]:
+    import docker
+
+    class EngineClient(docker.APIClient):
+        """The environment's proxies and CA bundle are for the web: they would stand over the engine's own `tls`."""
+
+        trust_env = property(lambda _self: False, lambda _self, _value: None)  # type: ignore[assignment]
+
+    return EngineClient
 
 
 def _url(host: Host, settings: Docker, ssh: Callable[[], UnixForwarder]) -> str:

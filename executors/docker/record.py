@@ -52,14 +52,27 @@ def bytes_of(file: FileSpec, secrets: Mapping[str, Secret]) -> bytes:
 
 
 def tar_of(files: Mapping[str, tuple[bytes, int]]) -> bytes:
-    """A tar of absolute paths to (bytes, mode), for PUT /containers/{id}/archive at /."""
+    """A tar of relative paths to (bytes, mode), for PUT /containers/{id}/archive."""
     sink = io.BytesIO()
     with tarfile.open(fileobj=sink, mode="w") as tar:
         for path, (data, mode) in sorted(files.items()):
-            info = tarfile.TarInfo(path.lstrip("/"))
+            info = tarfile.TarInfo(path)
             info.size, info.mode = len(data), mode
             tar.addfile(info, io.BytesIO(data))
     return sink.getvalue()
+
+
+def by_mount(files: Mapping[str, tuple[bytes, int]]) -> list[tuple[str, dict[str, tuple[bytes, int]]]]:
+    """Absolute paths, apart by the folder an archive is unpacked at: the engine writes below a read-only root
+    only when it is asked for a volume's own folder.
+    """
+    own = {
+        p.removeprefix(f"{names.NODE_DIR}/"): f
+        for p, f in files.items()
+        if p.startswith(f"{names.NODE_DIR}/")
+    }
+    rest = {p.lstrip("/"): f for p, f in files.items() if not p.startswith(f"{names.NODE_DIR}/")}
+    return [(folder, inside) for folder, inside in ((names.NODE_DIR, own), ("/", rest)) if inside]
 
 
 def files_to_place(spec: NodeSpec, secrets: Mapping[str, Secret]) -> dict[str, tuple[bytes, int]]:

@@ -1,1 +1,1 @@
-"""A driver whose hosts are made up: faults and latency from a seed."""
+"""Made-up hosts with faults and latency from a seed: what the simulator, tests and benches run on."""
