@@ -30,7 +30,6 @@ def client(host: Host, ssh: Callable[[], UnixForwarder]) -> docker.APIClient:
     Raises DriverError when the engine does not answer, is too old or too new, or the library is missing.
     """
     try:
-        import docker
         from docker.errors import DockerException
     except ImportError as e:
         raise DriverError("the docker package is not installed", hint="pip install docker") from e
@@ -58,7 +57,7 @@ def _client_class() -> type[docker.APIClient]:
     class EngineClient(docker.APIClient):
         """The environment's proxies and CA bundle are for the web: they would stand over the engine's own `tls`."""
 
-        trust_env = property(lambda _self: False, lambda _self, _value: None)  # type: ignore[assignment]
+        trust_env = property(lambda _self: False, lambda _self, _value: None)
 
     return EngineClient
 

@@ -1,0 +1,1 @@
+"""The docker driver: pure parts, and a real engine."""
