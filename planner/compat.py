@@ -1,0 +1,153 @@
+"""Compatibility: what the declared pairs say of each transition, and of every set of versions live together.
+
+A mixed set may be made live only if every two versions in it are joined by a pair that is rolling in some
+direction, and each moving node's own transition is rolling (design section 4). Judged by twos: a set is
+declared exactly if all its twos are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Literal
+
+from manifests.manifest import Manifests
+from planner.change import Action
+from planner.plan import Verdict
+from planner.work import Work
+
+Mode = Literal["rolling", "full", "refuse", "unknown", "same"]
+Way = Literal["rolling", "full", "never", "evidence"]
+# The longest path of declared transitions that a refusal proposes.
+PATH_MAX = 8
+
+
+class Pairs:
+    """The declared transitions of one product, with the place of each."""
+
+    def __init__(self, manifests: Manifests, product: str) -> None:
+        self.product = product
+        self._declared: dict[tuple[str, str], Verdict] = {}
+        self._back: dict[tuple[str, str], Verdict] = {}
+        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self.last_place: str | None = None
+        for n, doc in enumerate(d for d in manifests.compatibility if d.product == product):
+            for i, pair in enumerate(doc.pairs):
+                span = manifests.where(("Compatibility", f"{product}#{n}"), ("pairs", i))
+                place = None if span is None else str(span)
+                self.last_place = place or self.last_place
+                verdict = Verdict(
+                    from_=pair.from_,
+                    mode=pair.mode,
+                    place=place,
+                    product=product,
+                    reason=pair.reason,
+                    reverse=pair.reverse,
+                    to=pair.to,
+                )
+                self._declared.setdefault((pair.from_, pair.to), verdict)
+                self._back.setdefault((pair.to, pair.from_), verdict)
+
+    def transition(self, old: str, new: str) -> Verdict:
+        """What is declared of going from one version to another."""
+        key = (old, new)
+        found = self._verdicts.get(key)
+        if found is None:
+            found = self._verdicts[key] = self._judge(old, new)
+        return found
+
+    def _judge(self, old: str, new: str) -> Verdict:
+        if old == new:
+            return Verdict(from_=old, mode="same", product=self.product, reverse="rolling", to=new)
+        declared, other = self._declared.get((old, new)), self._back.get((old, new))
+        if declared is not None:
+            if other is None:
+                return declared
+            # The other direction is written out as well: it says what the way back is.
+            return declared.model_copy(update={"reverse": _way(other.mode)})
+        if other is not None:
+            return Verdict(
+                from_=old,
+                mode="refuse" if other.reverse == "never" else _mode(other.reverse),
+                place=other.place,
+                product=self.product,
+                reason=other.reason,
+                reverse=_way(other.mode),
+                to=new,
+            )
+        return Verdict(from_=old, mode="unknown", product=self.product, to=new)
+
+    def together(self, one: str, other: str) -> Verdict | None:
+        """The rolling transition that joins two versions, in whichever direction there is one."""
+        for verdict in (self.transition(one, other), self.transition(other, one)):
+            if verdict.mode in ("rolling", "same"):
+                return verdict
+        return None
+
+    def path(self, old: str, new: str) -> list[Verdict]:
+        """The shortest declared way of more than one transition; empty when there is none."""
+        ways: dict[str, list[str]] = defaultdict(list)
+        for key in [*self._declared, *self._back]:
+            if self.transition(*key).mode in ("rolling", "full") and key[1] not in ways[key[0]]:
+                ways[key[0]].append(key[1])
+        queue: deque[tuple[str, ...]] = deque([(old,)])
+        seen = {old}
+        while queue:
+            way = queue.popleft()
+            if len(way) > PATH_MAX:
+                break
+            for step in ways[way[-1]]:
+                if step == new:
+                    whole = (*way, new)
+                    return [self.transition(a, b) for a, b in pairwise(whole)]
+                if step not in seen:
+                    seen.add(step)
+                    queue.append((*way, step))
+        return []
+
+
+def _way(mode: str) -> Way:
+    return {"rolling": "rolling", "full": "full"}.get(mode, "never")  # type: ignore[return-value]
+
+
+def _mode(reverse: Way) -> Mode:
+    return "full" if reverse == "full" else "rolling" if reverse == "rolling" else "refuse"
+
+
+def transitions(works: Iterable[Work]) -> dict[tuple[str, str], list[Work]]:
+    """Each transition from one version to another, and the nodes that make it."""
+    found: dict[tuple[str, str], list[Work]] = {}
+    for work in works:
+        if work.moves and work.old is not None and work.new is not None and work.old != work.new:
+            found.setdefault((work.old, work.new), []).append(work)
+    return found
+
+
+def mixed(works: list[Work], *, full: bool = False) -> list[tuple[str, str]]:
+    """Every two versions that can be live at one moment on two nodes, in a rolling plan or in a full one.
+
+    A full plan stops what it changes first: old and new versions of changed nodes never meet. Twos that
+    are live now already, on nodes that keep their versions, are looked at only when some version moves.
+    """
+    moving = any(w.moves and w.new is not None and w.old != w.new for w in works)
+    holders: dict[str, set[str]] = defaultdict(set)
+    now: set[str] = set()
+    for work in works:
+        old = work.old if work.change.live else None
+        if old is not None:
+            now.add(old)
+        changed = work.moves and work.change.action is not Action.ADOPT
+        if old is not None and not (full and changed and work.running):
+            holders[old].add(work.change.uid)
+        if changed and work.new is not None:
+            holders[work.new].add(work.change.uid)
+    found = []
+    versions = sorted(holders)
+    for i, one in enumerate(versions):
+        for other in versions[i + 1 :]:
+            if not moving and one in now and other in now:
+                continue
+            if len(holders[one] | holders[other]) > 1:
+                found.append((one, other))
+    return found

@@ -1,0 +1,389 @@
+"""Desired against observed and recorded: one piece of work per node, each with its reasons.
+
+Unseen is not absent: a host that did not answer leaves its nodes as they are. A node that is gone from a
+host that did answer is made again, under its next generation.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from manifests.manifest import Path
+from manifests.schema.release import Substrate
+from planner.change import Action, Change, Reason
+from planner.compare import consequence, differing, heavier, release_reasons
+from planner.desired import ROOT_DEFAULT, Desired, artifact_path
+from planner.observed import HealthState, NodeState, ObservedNode
+from planner.ordered import built
+from planner.recorded import RecordedNode
+from planner.sight import Seen, unseen
+from planner.situation import Findings, Situation
+from planner.spec import ArtifactPin, NodeSpec, ReleaseIdentity, fields
+from planner.work import Work
+
+_ACTION = {"reload": Action.RELOAD, "restart": Action.RESTART, "replace": Action.REPLACE}
+# Names listed in one message before it says how many more there are.
+NAMES_MAX = 5
+
+
+class Diff:
+    """Compares one fleet's nodes; `left_out` has those that need a change and cannot be reached."""
+
+    def __init__(self, situation: Situation, findings: Findings) -> None:
+        self.situation = situation
+        self.findings = findings
+        self.left_out: dict[str, list[str]] = defaultdict(list)
+        self._unhealthy: list[str] = []
+        self._identities: dict[tuple[str, str], ReleaseIdentity] = {}
+        self._release: dict[tuple[str, str, str, str], tuple[Reason, ...]] = {}
+
+    def compare(self, desired: list[Desired], placed: set[str]) -> list[Work]:
+        """The work of every node: the desired ones in the manifest's order, then those that go."""
+        works = [self._judge(d) for d in desired]
+        works += self._leaving(placed)
+        self._say_unhealthy()
+        self._say_unreachable()
+        return works
+
+    def _judge(self, desired: Desired) -> Work:
+        placed, spec = desired.placed, desired.spec
+        situation = self.situation
+        recorded = placed.recorded
+        seen = situation.sight.by_uid.get(placed.uid)
+        node = seen.node if seen else None
+        covered = situation.options.covers(situation.name, placed.group.name, placed.name, placed.host)
+        if unseen(situation.places, placed.host, spec.substrate) is not None:
+            return self._unreachable(desired, recorded, covered)
+        if node is None:
+            if not covered:
+                return self._work(desired, Action.NOOP, 0, (), None, before=None)
+            return self._create(desired, recorded)
+        identity = self._identity(node.version, node.digest)
+        if not covered:
+            return self._work(desired, Action.NOOP, node.generation, (), node, before=identity)
+        foreign = self._foreign(node, recorded, placed.name, placed.host, placed.path)
+        if foreign is None or self._damaged(node, placed.name, placed.host):
+            return self._work(desired, Action.NOOP, node.generation, (), node, before=identity)
+        return self._compare(desired, node, recorded, identity, foreign)
+
+    def _compare(
+        self,
+        desired: Desired,
+        node: ObservedNode,
+        recorded: RecordedNode | None,
+        identity: ReleaseIdentity,
+        adopts: bool,
+    ) -> Work:
+        spec = desired.spec
+        known = recorded.spec if recorded else None
+        wanted = self._identity(spec.version, spec.artifact.digest)
+        reasons: tuple[Reason, ...] = ()
+        action: Action = Action.NOOP
+        if identity is not wanted:
+            action = Action.REPLACE
+            reasons = self._release_reasons(identity, wanted)
+        drift = False
+        if node.fields != desired.fields:
+            host = self.situation.manifests.hosts[desired.placed.host]
+            root = host.root or ROOT_DEFAULT
+            old = artifact_path(root, known.artifact) if known else None
+            found, unchecked = differing(
+                desired.fields, node, spec, known, old, artifact_path(root, spec.artifact)
+            )
+            if unchecked:
+                self.findings.warn(f"{desired.name}: not checked: {', '.join(unchecked)}")
+            if found:
+                weight = consequence(found[0].field, spec)
+                for reason in found[1:]:
+                    weight = heavier(weight, consequence(reason.field, spec))
+                if action is Action.NOOP:
+                    action = _ACTION[weight]
+                drift = self._drifted(found, desired, known)
+                reasons += tuple(found)
+        if node.state in (NodeState.EXITED, NodeState.STOPPED):
+            reasons += (Reason(code="not-running", field="state", before=_state(node), after="running"),)
+            replaces = action is not Action.NOOP
+            if action in (Action.NOOP, Action.RELOAD):
+                action = Action.RESTART
+        else:
+            replaces = True
+            if action is Action.NOOP and not node.available:
+                self._unhealthy.append(f"{desired.name} ({_state(node)})")
+        generation = node.generation
+        if action is Action.REPLACE or (action is Action.RESTART and replaces):
+            generation = max(generation, recorded.generation if recorded else 0) + 1
+        if adopts:
+            reasons = (Reason(code="lineage", field="lineage", before=node.lineage or None), *reasons)
+            if action is Action.NOOP:
+                action = Action.ADOPT
+        work = self._work(desired, action, generation, reasons, node, before=identity, drift=drift)
+        work.replaces = replaces
+        work.adopts = adopts
+        return work
+
+    def _drifted(self, found: list[Reason], desired: Desired, known: NodeSpec | None) -> bool:
+        """Whether some field differs that was declared all along: somebody else has changed it."""
+        if known is None:
+            return False
+        declared = fields(known, self.situation.secrets)
+        return any(declared.get(r.field) == desired.fields.get(r.field) for r in found)
+
+    def _create(self, desired: Desired, recorded: RecordedNode | None) -> Work:
+        if recorded is None:
+            return self._work(desired, Action.CREATE, 1, (Reason(code="new"),), None, before=None)
+        before = recorded.spec.identity if recorded.spec else None
+        reasons: tuple[Reason, ...] = (Reason(code="gone"),)
+        if before is not None and before != desired.spec.identity:
+            reasons += release_reasons(before, desired.spec.identity)
+        return self._work(desired, Action.CREATE, recorded.generation + 1, reasons, None, before=before)
+
+    def _unreachable(self, desired: Desired, recorded: RecordedNode | None, covered: bool) -> Work:
+        """Nothing is known of it now. It may be running, so its recorded version counts as live."""
+        known = recorded.spec if recorded else None
+        if covered and (known is None or fields(known, self.situation.secrets) != desired.fields):
+            self.left_out[desired.placed.host].append(desired.name)
+        before = known.identity if known else None
+        reason = (Reason(code="unreachable"),)
+        generation = recorded.generation if recorded else 0
+        return self._work(desired, Action.NOOP, generation, reason, None, before=before, live=True)
+
+    def _work(
+        self,
+        desired: Desired,
+        action: Action,
+        generation: int,
+        reasons: tuple[Reason, ...],
+        node: ObservedNode | None,
+        *,
+        before: ReleaseIdentity | None,
+        drift: bool = False,
+        live: bool = False,
+    ) -> Work:
+        placed, spec = desired.placed, desired.spec
+        running = node is not None and node.state in (NodeState.RUNNING, NodeState.PAUSED)
+        live = running or (live and before is not None)
+        after = before if action is Action.NOOP else self._identity(spec.version, spec.artifact.digest)
+        change = built(
+            Change,
+            {
+                "action": action,
+                "after": after,
+                "available": node is not None and node.available,
+                "before": before,
+                "data_lost": False,
+                "drift": drift,
+                "generation": generation,
+                "group": placed.group.name,
+                "host": placed.host,
+                "live": live,
+                "node": placed.name,
+                "reasons": reasons,
+                "uid": placed.uid,
+            },
+        )
+        return Work(
+            change,
+            spec,
+            placed.name,
+            node,
+            running,
+            True,
+            before.version if before else None,
+            after.version if after else None,
+            placed.path,
+            desired.fields,
+        )
+
+    def _leaving(self, placed: set[str]) -> list[Work]:
+        """Nodes that are recorded or seen and that the manifest does not have (any more)."""
+        situation = self.situation
+        works = []
+        names = {}
+        for recorded in situation.recorded.nodes.values():
+            if recorded.destroyed or recorded.uid in placed:
+                continue
+            names[recorded.uid] = recorded.name
+            seen = situation.sight.by_uid.get(recorded.uid)
+            substrate = recorded.spec.substrate if recorded.spec else "host"
+            covered = situation.options.covers(situation.name, recorded.group, recorded.name, recorded.host)
+            if not covered:
+                works.append(self._staying(recorded, seen))
+            elif unseen(situation.places, recorded.host, substrate) is not None:
+                self.left_out[recorded.host].append(recorded.name)
+                works.append(self._staying(recorded, seen))
+            elif seen is not None:
+                works += self._destroy(recorded, seen)
+        for uid, seen in situation.sight.by_uid.items():
+            if uid not in placed and uid not in situation.recorded.nodes and uid not in names:
+                works += self._destroy(None, seen)
+        return works
+
+    def _destroy(self, recorded: RecordedNode | None, seen: Seen) -> Iterator[Work]:
+        node = seen.node
+        group = recorded.group if recorded else ""
+        if not self.situation.options.covers(self.situation.name, group, node.name, seen.host):
+            return
+        adopts = self._foreign(node, recorded, node.name, seen.host, ())
+        if adopts is None or self._damaged(node, node.name, seen.host):
+            return
+        spec = (recorded.spec if recorded else None) or self._spec_of(seen)
+        retained = spec.data is None or spec.data.retain
+        reason = Reason(code="destroy" if self.situation.options.destroy else "not-declared")
+        change = Change(
+            action=Action.DESTROY,
+            available=node.available,
+            before=self._identity(node.version, node.digest),
+            data_lost=not retained,
+            generation=node.generation,
+            group=group,
+            host=seen.host,
+            live=node.state in (NodeState.RUNNING, NodeState.PAUSED),
+            node=node.name,
+            reasons=(reason,),
+            uid=node.uid,
+        )
+        yield Work(
+            change,
+            spec,
+            f"{node.name}@{node.uid}",
+            node,
+            change.live,
+            False,
+            node.version,
+            None,
+            adopts=adopts,
+        )
+
+    def _staying(self, recorded: RecordedNode, seen: Seen | None) -> Work:
+        """A node that would go and is not touched now: its version stays live."""
+        node = seen.node if seen else None
+        before = recorded.spec.identity if recorded.spec else None
+        if node is not None:
+            before = self._identity(node.version, node.digest)
+        running = node is not None and node.state in (NodeState.RUNNING, NodeState.PAUSED)
+        change = Change(
+            action=Action.NOOP,
+            after=before,
+            available=node is not None and node.available,
+            before=before,
+            generation=recorded.generation,
+            group=recorded.group,
+            host=recorded.host,
+            live=running or node is None,
+            node=recorded.name,
+            reasons=(Reason(code="not-declared"),),
+            uid=recorded.uid,
+        )
+        version = before.version if before else None
+        return Work(change, recorded.spec, recorded.name, node, running, False, version, version)
+
+    def _spec_of(self, seen: Seen) -> NodeSpec:
+        """As much of a specification as destroying a node needs, from what was seen of it."""
+        node = seen.node
+        return NodeSpec(
+            address=node.address or "127.0.0.1",
+            artifact=ArtifactPin(digest=node.digest, name="artifact", source=""),
+            command=tuple(node.fields.get("command", "").split("\x00")),
+            host=seen.host,
+            port=node.port,
+            product=self.situation.fleet.release.product,
+            substrate=_substrate(seen),
+            version=node.version,
+        )
+
+    def _foreign(
+        self, node: ObservedNode, recorded: RecordedNode | None, name: str, host: str, path: Path
+    ) -> bool | None:
+        """Whether the node has to be adopted first; None when that is needed and not allowed."""
+        ours = self.situation.recorded.lineage
+        if node.lineage == ours and recorded is not None:
+            return False
+        if node.lineage == ours or self.situation.options.adopt:
+            return True
+        self.findings.refuse(
+            "node.foreign",
+            "The node belongs to another state",
+            f"{name} on {host} was made by a fleet of this name under another lineage "
+            f"({node.lineage or 'none'}; this state's is {ours or 'not there yet'})",
+            place=self.situation.place(*path),
+            hint="use the state that made it (--state), or plan with --adopt to take it over",
+        )
+        return None
+
+    def _damaged(self, node: ObservedNode, name: str, host: str) -> bool:
+        if node.state is not NodeState.DAMAGED:
+            return False
+        self.findings.refuse(
+            "node.damaged",
+            "The node's record cannot be read",
+            f"{name} ({node.uid}) on {host}: {node.detail or 'nobody can say what runs there'}",
+            hint=f"look at it on {host}, stop what runs by hand and remove its record, then plan again",
+        )
+        return True
+
+    def _say_unhealthy(self) -> None:
+        if self._unhealthy:
+            self.findings.warn(
+                f"as declared, and not available: {_names(self._unhealthy)}; nothing here changes that"
+            )
+
+    def _say_unreachable(self) -> None:
+        situation = self.situation
+        if not self.left_out:
+            return
+        count = sum(map(len, self.left_out.values()))
+        allowed = situation.fleet.rollout.max_failures
+        for host, names in self.left_out.items():
+            reasons = {unseen(situation.places, host, s) for s in ("host", "docker", "qemu")} - {None}
+            why = (
+                " or ".join(sorted(r for r in reasons if r and r != "it was not asked")) or "it was not asked"
+            )
+            if count <= allowed:
+                self.findings.warn(f"host {host} cannot be reached ({why}): {_names(names)} stay as they are")
+                continue
+            self.findings.refuse(
+                "host.unreachable",
+                "A host that needs a change cannot be reached",
+                f"{host}: {why}; {_names(names)} would have to change",
+                place=situation.place_in(("Host", host), ()),
+                hint=f"make {host} reachable; or leave its nodes out with --target, or let a rollout go on "
+                f"without them with max_failures: {count}",
+            )
+
+    def _identity(self, version: str, digest: str) -> ReleaseIdentity:
+        """One object per release, so that identities compare by `is`, and are written down once."""
+        key = (version, digest)
+        found = self._identities.get(key)
+        if found is None:
+            found = self._identities[key] = ReleaseIdentity(digest=digest, version=version)
+        return found
+
+    def _release_reasons(self, before: ReleaseIdentity, after: ReleaseIdentity) -> tuple[Reason, ...]:
+        key = (before.version, before.digest, after.version, after.digest)
+        found = self._release.get(key)
+        if found is None:
+            found = self._release[key] = release_reasons(before, after)
+        return found
+
+
+def _substrate(seen: Seen) -> Substrate:
+    return "docker" if seen.substrate == "docker" else "qemu" if seen.substrate == "qemu" else "host"
+
+
+def _state(node: ObservedNode) -> str:
+    if node.state is NodeState.RUNNING:
+        text = {HealthState.FAILING: "running, health checks fail"}.get(
+            node.health, "running, health not known"
+        )
+    else:
+        text = node.state.value
+    if node.exit_code is not None and node.state is NodeState.EXITED:
+        text += f" with {node.exit_code}"
+    return f"{text}: {node.detail}" if node.detail else text
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMES_MAX])
+    more = len(names) - NAMES_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

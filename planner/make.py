@@ -1,0 +1,170 @@
+"""The one public function: documents, snapshot and recorded state become a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from manifests.errors import FleetctlError, ManifestError
+from manifests.manifest import Manifests
+from planner.budget import Scope, judge, room, scopes
+from planner.compat import Pairs
+from planner.desired import desire
+from planner.diff import Diff
+from planner.observed import Snapshot
+from planner.options import Options
+from planner.ordered import built, in_order, ordered
+from planner.plan import Budget, FleetPlan, Plan, RolloutSettings, sealed
+from planner.recorded import Recorded
+from planner.render import Renderer
+from planner.sight import Sight, index
+from planner.situation import Findings, Situation
+from planner.spec import NodeSpec
+from planner.strategy import Judgement, decide
+from planner.waves import Waves, order
+from planner.work import Work
+
+__all__ = ["Options", "make"]
+
+
+def make(
+    manifests: Manifests,
+    observed: Snapshot,
+    recorded: Mapping[str, Recorded],
+    options: Options,
+    now: str,
+    secrets: Mapping[str, str],
+) -> Plan:
+    """The plan of all fleets, or of those that the options name, sealed with its id.
+
+    `recorded` by fleet name; `now` is RFC 3339, UTC, and `secrets` maps a reference to the keyed digest of
+    its value. A plan that must not be applied carries its refusals and no steps. Raises ManifestError for
+    what is wrong in the manifests, with all findings, and FleetctlError for a fleet that is not there.
+    """
+    places, sights = index(observed)
+    render = Renderer(manifests.render)
+    errors: list[Findings] = []
+    fleets = []
+    taken: dict[tuple[str, int], str] = {}
+    for name in _chosen(manifests, options):
+        situation = Situation(
+            fleet=manifests.fleets[name],
+            manifests=manifests,
+            recorded=recorded.get(name) or Recorded(fleet=name),
+            sight=sights.get(name) or Sight(),
+            places=places,
+            options=options,
+            secrets=secrets,
+            render=render,
+            taken=taken,
+        )
+        findings = Findings()
+        fleets.append(_fleet(situation, findings, observed.taken_at))
+        errors.append(findings)
+    found = [d for findings in errors for d in findings.errors]
+    if found:
+        raise ManifestError(found)
+    return sealed(
+        Plan(
+            created_at=now,
+            fleets=(),
+            manifests=dict(manifests.digests),
+            targets=tuple(sorted({str(t) for t in options.targets})),
+        ).model_copy(update={"fleets": tuple(fleets)})
+    )
+
+
+def _chosen(manifests: Manifests, options: Options) -> list[str]:
+    for name in options.fleets:
+        if name not in manifests.fleets:
+            raise FleetctlError(
+                f"no fleet is named {name}",
+                hint=f"the manifests have {', '.join(sorted(manifests.fleets)) or 'none'}",
+                code="plan.no-such-fleet",
+            )
+    return [name for name in manifests.fleets if not options.fleets or name in options.fleets]
+
+
+def _fleet(situation: Situation, findings: Findings, observed_at: str) -> FleetPlan:
+    desired, placed = ([], set()) if situation.options.destroy else desire(situation, findings)
+    works = Diff(situation, findings).compare(desired, placed)
+    for first, second in situation.sight.twice.values():
+        findings.refuse(
+            "node.twice",
+            "One node is in two places",
+            f"{first.node.name} ({first.node.uid}) was seen on {first.host} and on {second.host}",
+            hint="find out which one is meant, stop the other by hand and remove its record",
+        )
+    budgets = scopes(situation, works)
+    judge(situation, findings, budgets)
+    product = situation.fleet.release.product
+    attempt = Findings()
+    roomy = room(situation, attempt, budgets, works)
+    judgement = decide(situation, findings, works, Pairs(situation.manifests, product), roomy=roomy)
+    if judgement.strategy == "rolling":
+        for refusal in attempt.refusals:
+            findings.refusals.append(refusal)
+    waves = Waves(minimum={b.scope: b.available_now for b in budgets})
+    if judgement.strategy != "none" and not findings.refusals and not findings.errors:
+        waves = order(situation, findings, works, judgement.strategy, budgets)
+    return _document(situation, findings, works, budgets, judgement, waves, observed_at)
+
+
+def _document(
+    situation: Situation,
+    findings: Findings,
+    works: list[Work],
+    budgets: list[Scope],
+    judgement: Judgement,
+    waves: Waves,
+    observed_at: str,
+) -> FleetPlan:
+    rollout = situation.fleet.rollout
+    specs: dict[str, NodeSpec] = {
+        w.spec_key: w.spec for w in works if w.spec is not None and (w.moves or w.counts)
+    }
+    hosts = {
+        name: ordered(situation.manifests.hosts[name])
+        for name in {w.change.host for w in works}
+        if name in situation.manifests.hosts
+    }
+    settings = RolloutSettings(
+        accept_downtime=situation.options.accept_downtime,
+        auto_revert=rollout.auto_revert,
+        max_failures=rollout.max_failures,
+        max_unavailable_per_host=rollout.max_unavailable_per_host,
+        progress_deadline_ms=rollout.progress_deadline,
+        strategy=judgement.strategy,
+        window=waves.window,
+    )
+    return built(
+        FleetPlan,
+        {
+            "budgets": tuple(_budget(scope, waves) for scope in budgets),
+            "changes": tuple([w.change for w in works]),
+            "fleet": situation.name,
+            "hosts": in_order(hosts),
+            "lineage": situation.recorded.lineage,
+            "observed_at": observed_at,
+            "refusals": tuple(findings.refusals),
+            "rollout": settings,
+            "serial": situation.recorded.serial,
+            "specs": in_order(specs),
+            "steps": tuple(waves.steps),
+            "verdicts": tuple(judgement.verdicts),
+            "warnings": tuple(findings.warnings),
+        },
+    )
+
+
+def _budget(scope: Scope, waves: Waves) -> Budget:
+    return Budget(
+        available_now=scope.available_now,
+        count=scope.count,
+        floor=scope.floor,
+        hard_floor=scope.reserve,
+        max_unavailable=scope.max_unavailable,
+        minimum=waves.minimum[scope.scope],
+        reserve=scope.reserve,
+        scope=scope.scope,
+        window=scope.window,
+    )

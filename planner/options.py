@@ -1,0 +1,33 @@
+"""What the operator asked of this plan, beside the manifests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from manifests.address import Address, FleetAddress, GroupAddress, HostAddress, NodeAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`accept_downtime` allows a full plan; `targets` leave everything else as it is; `fleets` names the
+    fleets to plan (none: all); `adopt` takes over nodes of another lineage; `destroy` plans the end of
+    every node of the fleets.
+    """
+
+    accept_downtime: bool = False
+    targets: tuple[Address, ...] = ()
+    fleets: tuple[str, ...] = ()
+    adopt: bool = False
+    destroy: bool = False
+
+    def covers(self, fleet: str, group: str, name: str, host: str) -> bool:
+        """Whether the plan may touch this node."""
+        if not self.targets:
+            return True
+        own = {
+            FleetAddress(fleet),
+            GroupAddress(fleet, group),
+            NodeAddress(fleet, name),
+            HostAddress(host),
+        }
+        return not own.isdisjoint(self.targets)

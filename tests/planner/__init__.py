@@ -1,0 +1,1 @@
+"""What the planner decides: tables, case files, and properties phrased as never."""
