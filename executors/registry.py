@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
 from executors.transport import Transport
 from manifests.schema.host import Host
 from manifests.schema.release import Substrate
+from manifests.secret import Secret
+
+if TYPE_CHECKING:
+    import docker
+
+    from executors.transports.ssh.transport import SshSettings
 
 _INSTALL = {
     "paramiko": "pip install paramiko",
@@ -22,42 +31,79 @@ Factory = Callable[[Host, str], Driver]
 """Makes the driver of a host and substrate; the simulator and tests inject one in place of the real ones."""
 
 
-def reader(host: Host, substrate: Substrate | str, factory: Factory | None = None, **settings: Any) -> Reader:
-    """What can look at this host. Raises DriverError when the substrate cannot be used here.
+def _nobody(question: str) -> None:
+    """Answers no question: there is no terminal."""
+    del question
 
-    `settings` go to the SSH transport, or to the engine's or hypervisor's driver.
+
+def _no_secrets(ref: str) -> Secret:
+    raise DriverError(f"{ref}: no secrets can be resolved here")
+
+
+@dataclass(frozen=True)
+class Access:
+    """How hosts are reached, the same for all of a run: whom to ask, how secrets are found, what is believed.
+
+    `close` ends what hosts share (connections to jump hosts).
     """
+
+    clock: Clock = field(default_factory=SystemClock)
+    resolve: Callable[[str], Secret] = _no_secrets
+    ask: Callable[[str], str | None] = _nobody
+    accept_new_host_keys: bool = False
+
+    @cached_property
+    def ssh(self) -> SshSettings:
+        """What SSH transports are made with; one for all hosts, since they share jumps and start-up slots."""
+        from executors.transports.ssh.transport import SshSettings
+
+        return SshSettings(self.clock, self.resolve, self.ask, self.accept_new_host_keys)
+
+    def close(self) -> None:
+        if "ssh" in self.__dict__:
+            self.ssh.jumps.close()
+
+
+def reader(
+    host: Host, substrate: Substrate | str, access: Access | None = None, factory: Factory | None = None
+) -> Reader:
+    """What can look at this host. Raises DriverError when the substrate cannot be used here."""
     if factory is not None:
         return factory(host, substrate)
-    match substrate:
-        case "host":
-            from executors.host.driver import HostReader
+    access = access or Access()
+    with _installed(host):
+        match substrate:
+            case "host":
+                from executors.host.driver import HostReader
 
-            return HostReader(host.name, _transport(host, settings), _root(host))
-        case "docker":
-            docker: Reader = _load("executors.docker.driver", host, "Docker").DockerReader(host, settings)
-            return docker
-        case _:
-            return driver(host, substrate, **settings)
+                return HostReader(host.name, _transport(host, access), _root(host))
+            case "docker":
+                from executors.docker.reader import DockerReader
+
+                return DockerReader(host.name, *_engine(host, access))
+            case _:
+                raise _unknown(host, substrate)
 
 
-def driver(host: Host, substrate: Substrate | str, factory: Factory | None = None, **settings: Any) -> Driver:
+def driver(
+    host: Host, substrate: Substrate | str, access: Access | None = None, factory: Factory | None = None
+) -> Driver:
     """What can act on this host. Raises DriverError when the substrate cannot be used here."""
     if factory is not None:
         return factory(host, substrate)
-    match substrate:
-        case "host":
-            from executors.host.driver import HostDriver
+    access = access or Access()
+    with _installed(host):
+        match substrate:
+            case "host":
+                from executors.host.driver import HostDriver
 
-            return HostDriver(host.name, _transport(host, settings), _root(host))
-        case "docker":
-            docker: Driver = _load("executors.docker.driver", host, "Docker").DockerDriver(host, settings)
-            return docker
-        case "qemu":
-            qemu: Driver = _load("executors.libvirt.driver", host, "libvirt").LibvirtDriver(host, settings)
-            return qemu
-        case _:
-            raise DriverError(f"host {host.name}: there is no driver for substrate {substrate!r}")
+                return HostDriver(host.name, _transport(host, access), _root(host))
+            case "docker":
+                from executors.docker.driver import DockerDriver
+
+                return DockerDriver(host.name, *_engine(host, access))
+            case _:
+                raise _unknown(host, substrate)
 
 
 def _root(host: Host) -> str:
@@ -68,23 +114,36 @@ def _root(host: Host) -> str:
     return host.root if host.ssh is not None else str(Path(host.root).absolute())
 
 
-def _transport(host: Host, settings: Mapping[str, Any]) -> Transport:
-    if host.ssh is None:
-        from executors.transports.local import LocalTransport
+def _transport(host: Host, access: Access) -> Transport:
+    if host.ssh is not None:
+        from executors.transports.ssh.transport import SshTransport
 
-        return LocalTransport()
-    module = _load("executors.transports.ssh", host, "SSH")
-    transport: Transport = module.SshTransport(host, settings)
-    return transport
+        return SshTransport(host, access.ssh)
+    from executors.transports.local import LocalTransport
+
+    return LocalTransport()
 
 
-def _load(name: str, host: Host, what: str) -> Any:
-    """A driver or transport that needs a library of its own; raises DriverError with what to install."""
+def _engine(host: Host, access: Access) -> tuple[Callable[[], docker.APIClient], Transport]:
+    """How to get the engine's client, and the transport for probes: of an SSH host the same connection."""
+    from executors.docker.engine import client
+
+    transport = _transport(host, access)
+    return lambda: client(host, transport), transport
+
+
+@contextmanager
+def _installed(host: Host) -> Iterator[None]:
+    """A driver or transport that needs a library of its own says what to install."""
     try:
-        return import_module(name)
+        yield
     except ModuleNotFoundError as e:
-        missing = e.name or name
+        missing = (e.name or "").partition(".")[0]
         raise DriverError(
-            f"host {host.name} needs {what}, and the Python module {missing!r} is not installed",
-            hint=_INSTALL.get(missing.partition(".")[0], "install fleetctl with all its dependencies"),
+            f"host {host.name} needs the Python module {missing!r}, which is not installed",
+            hint=_INSTALL.get(missing, "install fleetctl with all its dependencies"),
         ) from e
+
+
+def _unknown(host: Host, substrate: str) -> DriverError:
+    return DriverError(f"host {host.name}: there is no driver for substrate {substrate!r}")

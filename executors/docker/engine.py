@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from executors.driver import DriverError
+from executors.transport import Transport
 from manifests.schema.host import Docker, Host
 
 if TYPE_CHECKING:
@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
     import docker
 
-# Connections kept open to one engine; as many threads talk to it at once.
-POOL_SIZE = 16
 
-
+@runtime_checkable
 class UnixForwarder(Protocol):
-    """What can make a Unix socket of another host reachable here (`SshTransport`)."""
+    """What can make a Unix socket of another host reachable here (an SSH transport)."""
 
     def forward_unix(self, remote_path: str) -> Path: ...
 
 
-def client(host: Host, ssh: Callable[[], UnixForwarder]) -> docker.APIClient:
-    """Connects and agrees on an API version. `ssh` gives the transport of an SSH host, called only for one.
+# Connections kept open to one engine; as many threads talk to it at once.
+POOL_SIZE = 16
+
+
+def client(host: Host, transport: Transport) -> docker.APIClient:
+    """Connects and agrees on an API version. Of an SSH host `transport` carries the engine's socket.
 
     Raises DriverError when the engine does not answer, is too old or too new, or the library is missing.
     """
@@ -36,7 +38,7 @@ def client(host: Host, ssh: Callable[[], UnixForwarder]) -> docker.APIClient:
     settings = host.docker or Docker()
     try:
         return _client_class()(
-            base_url=_url(host, settings, ssh),
+            base_url=_url(host, settings, transport),
             version="auto",
             timeout=settings.timeout // 1000,
             tls=_tls(settings),
@@ -62,7 +64,7 @@ def _client_class() -> type[docker.APIClient]:
     return EngineClient
 
 
-def _url(host: Host, settings: Docker, ssh: Callable[[], UnixForwarder]) -> str:
+def _url(host: Host, settings: Docker, transport: Transport) -> str:
     if host.ssh is None:
         return settings.url
     if not settings.url.startswith("unix://"):
@@ -70,7 +72,8 @@ def _url(host: Host, settings: Docker, ssh: Callable[[], UnixForwarder]) -> str:
             f"host/{host.name}: docker.url {settings.url} with ssh",
             hint="through SSH the engine's Unix socket is used: write unix://PATH, or leave out ssh",
         )
-    return f"unix://{ssh().forward_unix(settings.url.removeprefix('unix://'))}"
+    assert isinstance(transport, UnixForwarder)
+    return f"unix://{transport.forward_unix(settings.url.removeprefix('unix://'))}"
 
 
 def _tls(settings: Docker) -> docker.tls.TLSConfig | bool:

@@ -211,7 +211,7 @@ class Images:
 
 def _pull_hint(why: str) -> str | None:
     lowered = why.lower()
-    if "unauthorized" in lowered or "denied" in lowered or "authentication" in lowered:
+    if any(word in lowered for word in ("unauthorized", "denied", "authentication", "credentials")):
         return "log in with `docker login`, or set up a credential helper, for the user that runs fleetctl"
     if "not found" in lowered or "unknown" in lowered:
         return "check that this digest was pushed to this repository; tags are not used"

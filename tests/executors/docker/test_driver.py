@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from executors import registry
 from executors.docker.driver import DockerDriver
 from executors.docker.engine import client
 from executors.driver import DriverError, Operation, ProbeTarget
@@ -17,7 +18,7 @@ from executors.transports.local import LocalTransport
 from manifests.digest import sha256
 from manifests.schema.container import Container, Volume
 from manifests.schema.fleet import Data, Drain, Health, HttpProbe, Limits
-from manifests.schema.host import Docker, Host, Tls
+from manifests.schema.host import Docker, Host, Ssh, Tls
 from manifests.secret import Secret
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.plan import StepKind
@@ -25,6 +26,8 @@ from planner.spec import ArtifactPin, FileSpec, NodeSpec, SecretUse, fields
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.images import node_image
 from tests.lab.process import free_port
+from tests.lab.sshd import LoopbackSshd
+from tests.lab.sshd import missing as sshd_missing
 
 pytestmark = pytest.mark.docker
 
@@ -59,13 +62,9 @@ def _host(**docker: object) -> Host:
     return Host(api_version="fleetctl/v1", kind="Host", name="engine", docker=Docker(**docker))  # type: ignore[arg-type]
 
 
-def _no_ssh() -> Any:
-    raise AssertionError("no SSH here")
-
-
 def _driver(engine: DockerEngine) -> DockerDriver:
     host = _host(url=engine.url)
-    return DockerDriver("engine", lambda: client(host, _no_ssh), LocalTransport())
+    return DockerDriver("engine", lambda: client(host, LocalTransport()), LocalTransport())
 
 
 Make = Callable[..., Operation]
@@ -348,7 +347,7 @@ def test_secrets_reach_the_container_and_nothing_else(
 
 def test_an_engine_that_is_not_there_hides_nothing(tmp_path: Path) -> None:
     host = _host(url=f"unix://{tmp_path}/none.sock")
-    driver = DockerDriver("engine", lambda: client(host, _no_ssh), LocalTransport())
+    driver = DockerDriver("engine", lambda: client(host, LocalTransport()), LocalTransport())
     seen = driver.observe(frozenset())
     assert not seen.reachable
     assert "does not answer" in (seen.error or "")
@@ -358,9 +357,40 @@ def test_tcp_with_tls_needs_the_clients_certificate(docker_engine: DockerEngine)
     folder = docker_engine.client_certificates
     tls = Tls(ca=str(folder / "ca.pem"), cert=str(folder / "cert.pem"), key=str(folder / "key.pem"))
     good = DockerDriver(
-        "engine", lambda: client(_host(url=docker_engine.tcp_url, tls=tls), _no_ssh), LocalTransport()
+        "engine",
+        lambda: client(_host(url=docker_engine.tcp_url, tls=tls), LocalTransport()),
+        LocalTransport(),
     )
     assert good.observe(frozenset()).reachable
     good.close()
     with pytest.raises(DriverError):
-        client(_host(url=docker_engine.tcp_url), _no_ssh)
+        client(_host(url=docker_engine.tcp_url), LocalTransport())
+
+
+@pytest.mark.ssh
+def test_an_engine_behind_ssh_is_reached_through_our_own_connection(
+    docker_engine: DockerEngine, pin: ArtifactPin, make: Make, tmp_path: Path
+) -> None:
+    """The engine's Unix socket over SSH: a whole life, its image included, and a probe as the host sees it."""
+    if reason := sshd_missing():
+        pytest.skip(reason)
+    with LoopbackSshd(allow_root=True) as sshd:
+        known = sshd.write_known_hosts(tmp_path / "known_hosts", "127.77.0.1")
+        ssh = Ssh(
+            address="127.77.0.1",
+            port=sshd.port,
+            user="root",
+            identity_file=str(sshd.key),
+            known_hosts=str(known),
+            config_file="/dev/null",
+        )
+        host = _host(url=docker_engine.url).model_copy(update={"ssh": ssh})
+        remote = registry.driver(host, "docker")
+        assert isinstance(remote, DockerDriver)
+        remote.stage(pin, pin.source)
+        create = make(StepKind.CREATE)
+        _run(remote, create, make(StepKind.START, 2))
+        assert _node(remote).state is NodeState.RUNNING
+        assert _healthy(remote, create)
+        _run(remote, make(StepKind.STOP, 3), make(StepKind.DESTROY, 4))
+        remote.close()
