@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +15,8 @@ from fleetctl.settings import Settings
 if TYPE_CHECKING:
     from executors.driver import Reader
     from executors.inventory import Place
+    from fleetctl.engine.apply import Engine
+    from fleetctl.engine.observer import Observer
     from fleetctl.ledger.ports import Store
     from fleetctl.ledger.replay import Replayed
     from manifests.schema.host import Host
@@ -51,3 +56,46 @@ def _reader(host: Host | None, name: str, substrate: str) -> Reader:
     if host is None:
         raise DriverError(f"host {name} is in no manifest any more, so nobody knows how to reach it")
     return registry.reader(host, substrate)
+
+
+def engine(settings: Settings, clock: Clock, store: Store, observer: Observer) -> Engine:
+    """Everything that a run needs: drivers that act, artifacts, secrets. Only commands that act call this."""
+    from executors import artifacts, registry, secrets
+    from fleetctl.engine.apply import Engine
+    from fleetctl.stores.processes import SystemProcesses, this_process
+    from planner.check import check
+
+    return Engine(
+        store=store,
+        drivers=registry.driver,
+        fetch=lambda pin: artifacts.fetch(pin, settings.cache, clock=clock),
+        resolve=secrets.resolve,
+        clock=clock,
+        # The engine writes the run and the command in.
+        holder=this_process(SystemProcesses(), run="", who=_who(), command=""),
+        observer=observer,
+        parallelism=settings.parallelism,
+        check=check,
+    )
+
+
+def _who() -> str:
+    """user@host, for those who find the lock held."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry, as in many containers
+        user = f"uid{os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def ensure_free(settings: Settings, clock: Clock, fleet: str) -> None:
+    """Raises LeaseHeld when a run that is alive holds this fleet."""
+    from fleetctl.engine.apply import LEASE_TTL_S
+    from fleetctl.stores.processes import SystemProcesses, this_process
+
+    store = open_store(settings, clock, read_only=False)
+    try:
+        holder = this_process(SystemProcesses(), run="", who=_who(), command="look")
+        store.release(store.acquire(fleet, holder, LEASE_TTL_S))
+    finally:
+        store.close()

@@ -112,6 +112,16 @@ def state_options(command: Command) -> Command:
     return command
 
 
+target_option = click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Only this: fleet/NAME, group/FLEET/NAME, node/FLEET/NAME or host/NAME; may be repeated.",
+)
+approve_option = click.option("--auto-approve", is_flag=True, help="Do not ask: for machines.")
+
+
 def plan_options(command: Command) -> Command:
     """--target, --accept-downtime and --adopt."""
     for decorate in (
@@ -121,13 +131,7 @@ def plan_options(command: Command) -> Command:
             is_flag=True,
             help="Allow transitions that no rolling pair covers, by stopping everything first.",
         ),
-        click.option(
-            "--target",
-            "targets",
-            multiple=True,
-            metavar="ADDRESS",
-            help="Only this: fleet/NAME, group/FLEET/NAME, node/FLEET/NAME or host/NAME; may be repeated.",
-        ),
+        target_option,
     ):
         command = decorate(command)
     return command

@@ -53,8 +53,10 @@ class Board:
     def begin(self, key: str, subject: str, doing: str) -> None:
         """Something is waited for from now on."""
         with self._lock:
+            before = self._items.get(key)
             self._items[key] = Item(subject, doing, self.clock.monotonic())
-        self._listener(Line(subject, doing))
+        if before is None or before.doing != doing:
+            self._listener(Line(subject, doing))
 
     def heard(self, key: str, detail: str) -> None:
         """What was last heard of it; text from elsewhere is cleaned."""
@@ -64,14 +66,10 @@ class Board:
             if item is not None:
                 self._items[key] = replace(item, detail=detail)
 
-    def end(self, key: str, result: str, style: str = "") -> None:
-        """It came to an end; the line says how long it took."""
+    def end(self, key: str) -> None:
+        """It is not waited for any more."""
         with self._lock:
-            item = self._items.pop(key, None)
-        if item is None:
-            return
-        took = span(self.clock.monotonic() - item.since_s)
-        self._listener(Line(item.subject, f"{item.doing}: {one_line(result)} after {took}", style))
+            self._items.pop(key, None)
 
     def note(self, text: str, style: str = "", subject: str = "") -> None:
         """Something has happened that nobody waited for."""

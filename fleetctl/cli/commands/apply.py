@@ -1,0 +1,73 @@
+"""fleetctl apply: shows a plan, asks, and carries it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetctl.cli import options
+from fleetctl.cli.invocation import Invocation
+from manifests.errors import ExitCode
+
+if TYPE_CHECKING:
+    from fleetctl.settings import Settings
+    from planner.plan import Plan
+
+
+@click.command(short_help="Carry out a plan, after showing it and asking.")
+@options.manifest_options
+@options.state_options
+@options.plan_options
+@options.approve_option
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    paths: tuple[Path, ...],
+    files: tuple[Path, ...],
+    variables: tuple[str, ...],
+    var_files: tuple[Path, ...],
+    state: str | None,
+    parallelism: int | None,
+    targets: tuple[str, ...],
+    accept_downtime: bool,
+    adopt: bool,
+    auto_approve: bool,
+) -> int:
+    """Show a plan, ask, and carry it out.
+
+    PATHS are manifests, or one saved plan: a file whose name does not end in .yaml or .yml. A saved plan
+    needs no manifest and runs once; it refuses when what it touches has changed since.
+    """
+    from fleetctl.cli import cut_off, saved
+    from fleetctl.cli.propose import Asked, propose
+
+    if saved.is_plan(paths):
+        given = bool(files or variables or var_files or targets or accept_downtime or adopt)
+        if given:
+            raise click.UsageError("a saved plan has its manifests, variables, targets and flags inside")
+        plan, settings = saved.open_plan(invocation, paths[0], state, parallelism)
+    else:
+        wanted = options.sources(paths, files, variables, var_files)
+        settings = options.resolve_settings(invocation, wanted.folder, state, parallelism)
+        plan = propose(invocation, wanted, settings, Asked(targets, accept_downtime, adopt=adopt)).plan
+    cut_off.ensure_none(invocation, settings, [f.fleet for f in plan.fleets])
+    return act(invocation, settings, plan, auto_approve=auto_approve)
+
+
+def act(invocation: Invocation, settings: Settings, plan: Plan, *, auto_approve: bool) -> int:
+    """Shows, asks, and applies."""
+    from fleetctl.cli import approval, carry_out
+    from fleetctl.cli.views import plan_text
+    from fleetctl.engine.apply import apply
+
+    terminal = invocation.terminal
+    terminal.data(plan_text.render_plan(plan, terminal.out_paint))
+    if plan.refused:
+        return ExitCode.REFUSED
+    if plan.empty:
+        return ExitCode.OK
+    approval.approve(terminal, "Carry this out?", auto=auto_approve)
+    carry_out.fetch_artifacts(invocation, settings, plan)
+    return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine))

@@ -1,0 +1,42 @@
+"""Puts what the engine reports on the board: what begins, what came of it, and what is waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetctl.cli.terminal import one_line
+from fleetctl.cli.views.board import Board
+
+if TYPE_CHECKING:
+    from fleetctl.engine.events import Report
+
+_STYLES = {"healthy": "green", "failed": "red", "halt": "yellow bold", "wait": "yellow", "end": "bold"}
+
+
+class Watching:
+    """The engine's observer for one command. `several`: fleets are named in front of their nodes."""
+
+    def __init__(self, board: Board, *, several: bool) -> None:
+        self._board = board
+        self._several = several
+        self.failed: dict[tuple[str, str], str] = {}
+        """(fleet, node) of every node that failed, and why."""
+
+    def on_report(self, fleet: str, report: Report) -> None:
+        """Shows one report; see `fleetctl.engine.observer.Observer`."""
+        subject = report.node or ""
+        if self._several:
+            subject = f"{fleet}/{subject}" if subject else fleet
+        key = f"{fleet}/{report.node or report.kind}"
+        text = one_line(report.text)
+        if report.kind not in ("wait", "answer"):
+            self._board.end(f"{fleet}/wait")
+        if report.kind == "failed" and report.node is not None:
+            self.failed[fleet, report.node] = text
+        if report.kind == "answer":
+            self._board.heard(key, text)
+        elif report.since_s is not None:
+            self._board.begin(key, subject, text)
+        else:
+            self._board.end(key)
+            self._board.note(text, _STYLES.get(report.kind, ""), subject)
