@@ -1,0 +1,229 @@
+"""apply: a finished plan, checked once more, carried out fleet by fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from executors.clock import Clock
+from executors.driver import Resolve
+from fleetctl.engine import preconditions
+from fleetctl.engine.events import Report
+from fleetctl.engine.hands import Drivers, Fetch, Hands, Observe, references
+from fleetctl.engine.look import through
+from fleetctl.engine.loop import Loop
+from fleetctl.engine.observer import Observer, Silent
+from fleetctl.engine.pool import Pool, ThreadPool
+from fleetctl.engine.restore import restore
+from fleetctl.engine.rollout import Identity, build
+from fleetctl.engine.signals import heard
+from fleetctl.ledger import entries
+from fleetctl.ledger.ports import Holder, Lease, Store
+from fleetctl.ledger.replay import Replayed, Run, replay
+from manifests.errors import ExitCode
+from planner.plan import FleetPlan, Plan, encode
+
+LEASE_TTL_S = 30.0
+"""How long a holder elsewhere must be silent before it counts as gone: long against a pause, short for a person."""
+PARALLELISM = 10
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Everything that a run needs from outside. `drivers` makes the driver of a host and substrate, `fetch`
+    brings an artifact's verified bytes here, `resolve` a secret's value. `holder` is this process; its run and
+    command are filled in. `check` gives the invariants that a plan violates (`planner.check.check`).
+    """
+
+    store: Store
+    drivers: Drivers
+    fetch: Fetch
+    resolve: Resolve
+    clock: Clock
+    holder: Holder
+    observer: Observer = field(default_factory=Silent)
+    parallelism: int = PARALLELISM
+    check: Callable[[Plan], Sequence[str]] | None = None
+    observe: Observe | None = None
+    pool: Callable[[], Pool] | None = None
+
+    def look(self) -> Observe:
+        return self.observe or through(self.clock, self.parallelism)
+
+    def make_pool(self) -> Pool:
+        return ThreadPool(self.clock, self.parallelism) if self.pool is None else self.pool()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetResult:
+    """How one fleet's run ended."""
+
+    fleet: str
+    run: str
+    result: str
+    exit_code: ExitCode
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How it all ended. `exit_code` is that of the first fleet that did not succeed."""
+
+    exit_code: ExitCode
+    summary: str
+    fleets: tuple[FleetResult, ...] = ()
+
+
+def apply(plan: Plan, engine: Engine, command: str = "apply") -> Result:
+    """Carries a plan out. Nothing is touched unless every precondition of every fleet holds.
+
+    Raises RefusedError (3), StaleError (7), UnknownOutcome (5), LeaseHeld (6), StateError (1) and what
+    resolving a secret raises, each before the first effect; UnknownOutcome also when the state is lost on the way.
+    """
+    check = engine.check
+    preconditions.sound(plan, () if check is None else check(plan))
+    todo = [f for f in plan.fleets if f.steps]
+    if not todo:
+        return Result(ExitCode.OK, "nothing to do")
+    for fleet in todo:
+        preconditions.unused(plan, fleet, _replayed(engine, fleet.fleet))
+    _resolvable(engine, todo)
+    engine.store.initialise()
+    run = engine.clock.new_id()
+    with ExitStack() as stack:
+        leases = _acquire(engine, todo, run, command, stack)
+        for fleet in todo:
+            # Again, now that nobody else can change it.
+            preconditions.unused(plan, fleet, _replayed(engine, fleet.fleet))
+        hands = _hands(engine, todo)
+        stack.callback(hands.close)
+        for fleet in todo:
+            preconditions.fresh(fleet, _replayed(engine, fleet.fleet).recorded, hands)
+        return carry_out(plan, todo, engine, hands, leases, run, command)
+
+
+def carry_out(
+    plan: Plan,
+    todo: Sequence[FleetPlan],
+    engine: Engine,
+    hands: Hands,
+    leases: Mapping[str, Lease],
+    run: str,
+    command: str,
+    open_runs: Mapping[str, Run] | None = None,
+) -> Result:
+    """Runs the fleets in order, under leases that are held; stops at the first that does not succeed.
+
+    `open_runs` are those that were cut off and are taken up again.
+    """
+    document = engine.store.put(encode(plan))
+    done: list[FleetResult] = []
+    for fleet in todo:
+        resumed = (open_runs or {}).get(fleet.fleet)
+        result = _run(plan, fleet, document, engine, hands, leases[fleet.fleet], resumed, run, command)
+        done.append(result)
+        if result.exit_code is not ExitCode.OK:
+            break
+    last = done[-1]
+    if len(todo) == 1:
+        return Result(last.exit_code, last.summary, tuple(done))
+    summary = "; ".join(f"fleet {r.fleet}: {r.summary}" for r in done)
+    if len(done) < len(todo):
+        summary += f"; not begun: {', '.join(f.fleet for f in todo[len(done) :])}"
+    return Result(last.exit_code, summary, tuple(done))
+
+
+def _run(
+    plan: Plan,
+    fleet: FleetPlan,
+    document: str,
+    engine: Engine,
+    hands: Hands,
+    lease: Lease,
+    resumed: Run | None,
+    run: str,
+    command: str,
+) -> FleetResult:
+    recorded = _replayed(engine, fleet.fleet).recorded
+    identity = Identity(
+        plan_id=plan.plan_id,
+        fleet=fleet.fleet,
+        lineage=recorded.lineage or engine.clock.new_id(),
+        run=run if resumed is None else resumed.run,
+        epoch=lease.epoch,
+        who=engine.holder.who,
+    )
+    rollout = build(
+        identity,
+        fleet,
+        recorded.nodes,
+        recorded.nodes if resumed is None else resumed.baseline,
+        keyed_digests(engine, [fleet]),
+    )
+    if resumed is not None:
+        restore(rollout, resumed)
+    pool = engine.make_pool()
+    with heard(pool, engine.clock):
+        try:
+            loop = Loop(rollout, engine.store, lease, hands, pool, engine.clock, engine.observer)
+            started = entries.run_started(
+                plan_id=plan.plan_id,
+                document=document,
+                command=command,
+                who=engine.holder.who,
+                resumed=resumed is not None,
+            )
+            loop.append((started,))
+            engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}"))
+            finish = loop.run()
+        finally:
+            pool.close()
+    return FleetResult(fleet.fleet, identity.run, finish.result, finish.exit_code, finish.summary)
+
+
+def _acquire(
+    engine: Engine, todo: Sequence[FleetPlan], run: str, command: str, stack: ExitStack
+) -> dict[str, Lease]:
+    """All leases or none: the first one that is held gives back the others."""
+    holder = replace(engine.holder, run=run, command=command)
+    leases = {}
+    for fleet in todo:
+        lease = engine.store.acquire(fleet.fleet, holder, LEASE_TTL_S)
+        leases[fleet.fleet] = lease
+        stack.callback(engine.store.release, lease)
+    return leases
+
+
+def _hands(engine: Engine, todo: Sequence[FleetPlan]) -> Hands:
+    hosts = {name: host for fleet in todo for name, host in fleet.hosts.items()}
+    return Hands(
+        hosts=hosts,
+        drivers=engine.drivers,
+        fetch=engine.fetch,
+        resolve=engine.resolve,
+        observe=engine.look(),
+        clock=engine.clock,
+        leases=engine.store,
+    )
+
+
+def _resolvable(engine: Engine, todo: Sequence[FleetPlan]) -> None:
+    """Every secret resolves now: better known before a node is stopped than after."""
+    for ref in _references(todo):
+        engine.resolve(ref)
+
+
+def keyed_digests(engine: Engine, todo: Sequence[FleetPlan]) -> dict[str, str]:
+    """The keyed digest of every secret that the plans refer to."""
+    key = engine.store.secrets_key()
+    assert key is not None, "an initialised state has a key"
+    return {ref: engine.resolve(ref).keyed_digest(key) for ref in _references(todo)}
+
+
+def _references(todo: Sequence[FleetPlan]) -> list[str]:
+    return sorted({ref for fleet in todo for spec in fleet.specs.values() for ref in references(spec)})
+
+
+def _replayed(engine: Engine, fleet: str) -> Replayed:
+    return replay(fleet, engine.store.read(fleet))

@@ -1,0 +1,80 @@
+"""When a rollout is over, and what is said of it: the exit codes of design section 5."""
+
+from __future__ import annotations
+
+from fleetctl.engine import revert
+from fleetctl.engine.events import Effect, Finish, Report
+from fleetctl.engine.rollout import Rollout, Status
+from fleetctl.engine.tally import count
+from manifests.errors import ExitCode
+
+
+def conclude(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
+    """Ends the run when nothing is under way and nothing more may be begun; turns back first where that is asked.
+
+    Returns whether the run has ended.
+    """
+    if rollout.running:
+        return False
+    if rollout.interrupted is not None:
+        if rollout.unsettled:
+            _unknown(rollout, out)
+        else:
+            _finish(rollout, "interrupted", rollout.interrupted, "interrupted; every outcome is known", out)
+        return True
+    if rollout.go_on or (rollout.may_begin and (rollout.begin or rollout.phases)):
+        return False
+    if rollout.unsettled:
+        _unknown(rollout, out)
+    elif rollout.reverting:
+        _reverted(rollout, out)
+    elif rollout.halt is None and rollout.failures == 0:
+        _finish(rollout, "succeeded", ExitCode.OK, "done", out)
+    elif rollout.halt is not None and rollout.halt.result in ("stale", "aborted"):
+        _finish(rollout, rollout.halt.result, rollout.halt.exit_code, rollout.halt.reason, out)
+    elif revert.turn_back(rollout, out, now_s):
+        return False
+    else:
+        _failed(rollout, out)
+    return True
+
+
+def _failed(rollout: Rollout, out: list[Effect]) -> None:
+    if rollout.operations == 0:
+        # Nothing was touched: an artifact that is not there, a host that cannot be reached.
+        reason = "" if rollout.halt is None else rollout.halt.reason
+        _finish(rollout, "failed", ExitCode.ERROR, f"nothing was changed: {reason}", out)
+        return
+    reason = "some nodes failed" if rollout.halt is None else rollout.halt.reason
+    _finish(rollout, "failed", ExitCode.FAILED, reason, out)
+
+
+def _reverted(rollout: Rollout, out: list[Effect]) -> None:
+    reason = "" if rollout.halt is None else rollout.halt.reason
+    bad = sorted(
+        s.step.node or s.step.host
+        for s in rollout.steps.values()
+        if s.key.startswith(revert.PREFIX) and s.status is not Status.DONE
+    )
+    if bad:
+        told = f"the rollout failed ({reason}), and the way back failed for {', '.join(sorted(set(bad)))}"
+        _finish(rollout, "failed", ExitCode.FAILED, told, out)
+    else:
+        _finish(rollout, "reverted", ExitCode.FAILED, f"the rollout failed and was undone: {reason}", out)
+
+
+def _unknown(rollout: Rollout, out: list[Effect]) -> None:
+    names = "; ".join(
+        f"{s.step.node} {s.step.kind.value} ({s.record.operation_id if s.record else s.key}): {s.error}"
+        for s in rollout.unsettled.values()
+    )
+    rollout.finished = True
+    out.append(Finish("unknown", ExitCode.UNKNOWN, f"the outcome is unknown of {names}", settled=False))
+
+
+def _finish(rollout: Rollout, result: str, code: ExitCode, reason: str, out: list[Effect]) -> None:
+    rollout.finished = True
+    counted = rollout.told or count(rollout)
+    summary = f"{counted}; {reason}" if reason != "done" else counted
+    out.append(Report("end", None, summary))
+    out.append(Finish(result, code, summary))

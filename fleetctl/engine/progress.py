@@ -1,0 +1,131 @@
+"""What follows when a step succeeds, fails, or nothing new may be begun: pure bookkeeping of the rollout."""
+
+from __future__ import annotations
+
+from fleetctl.engine.events import Effect, Journal, Report
+from fleetctl.engine.rollout import Halt, NodeState, Rollout, Status, StepState
+from fleetctl.ledger import entries
+from manifests.errors import ExitCode
+from planner.plan import StepKind
+
+
+def succeed(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
+    """A step is done: what waited for it may follow, and a node whose last step it was counts again."""
+    _end(rollout, state, Status.DONE)
+    node = state.node
+    if node is not None:
+        if state.step.kind is StepKind.VERIFY:
+            _healthy(rollout, state, node, out, now_s)
+        if node.steps[-1] is state:
+            rollout.leave(node)
+            rollout.progress_s = now_s
+    for dependent in state.dependents:
+        dependent.waits -= 1
+        if dependent.waits == 0 and dependent.status is Status.WAITING:
+            rollout.enqueue(dependent)
+    _advance_phase(rollout, out)
+
+
+def fail(rollout: Rollout, state: StepState, why: str, out: list[Effect], now_s: float) -> None:
+    """A step has failed: its node is given up, and the failure counts over the whole rollout."""
+    del now_s
+    state.error = why
+    _end(rollout, state, Status.FAILED)
+    name = state.step.node or state.step.host
+    out.append(
+        Report("failed", state.step.node, f"{state.step.kind.value} on {state.step.host} failed: {why}")
+    )
+    if state.node is None:
+        _fail_dependents(rollout, state, f"{state.step.kind.value} on {state.step.host}: {why}")
+        rollout.phase_failed = True
+    else:
+        _fail_node(rollout, state.node, why)
+    if rollout.reverting:
+        rollout.revert_failed = True
+    elif rollout.failures > rollout.plan.rollout.max_failures:
+        allowed = rollout.plan.rollout.max_failures
+        bound = "" if allowed == 0 else f" ({rollout.failures} failures, {allowed} allowed)"
+        halt(rollout, Halt("failed", ExitCode.FAILED, f"{name}: {why}{bound}"), out)
+    _advance_phase(rollout, out)
+
+
+def halt(rollout: Rollout, reason: Halt, out: list[Effect]) -> None:
+    """Nothing new is begun from here on; the gravest reason is the one that is told."""
+    before = rollout.halt
+    if rollout.reverting and reason.result == "unknown":
+        rollout.gave_up = True
+    if before is None or _GRAVITY.index(reason.result) > _GRAVITY.index(before.result):
+        rollout.halt = reason
+    if before is None:
+        out.append(Report("halt", None, f"stopping: {reason.reason}"))
+
+
+_GRAVITY = ("aborted", "failed", "stale", "unknown")
+
+
+def _healthy(rollout: Rollout, state: StepState, node: NodeState, out: list[Effect], now_s: float) -> None:
+    assert state.spec is not None
+    node.healthy = True
+    rollout.set_available(node, True, now_s)
+    out.append(Journal((entries.node_healthy(node.uid, state.step.generation, state.spec, state.key),)))
+    took_s = now_s - state.begun_s
+    out.append(
+        Report("healthy", node.name, f"healthy after {took_s:.1f} s ({state.last_answer or 'running'})")
+    )
+
+
+def _end(rollout: Rollout, state: StepState, status: Status) -> None:
+    state.status = status
+    rollout.running.pop(state.key, None)
+    rollout.pending[state.step.phase] -= 1
+    rollout.dirty = True
+
+
+def _fail_node(rollout: Rollout, node: NodeState, why: str) -> None:
+    if not node.failed:
+        node.failed = why
+        rollout.failures += 1
+        rollout.phase_failed = True
+    for other in node.steps:
+        if other.status is Status.WAITING:
+            _end(rollout, other, Status.SKIPPED)
+            _fail_dependents(rollout, other, why)
+    rollout.leave(node)
+
+
+def _fail_dependents(rollout: Rollout, state: StepState, why: str) -> None:
+    """What waits for a step that will never be done is not done either; a host's failure fails its nodes."""
+    for dependent in state.dependents:
+        if dependent.status is not Status.WAITING:
+            continue
+        if dependent.node is not None and not dependent.node.failed:
+            _fail_node(rollout, dependent.node, why)
+        elif dependent.status is Status.WAITING:
+            _end(rollout, dependent, Status.SKIPPED)
+            _fail_dependents(rollout, dependent, why)
+
+
+def _advance_phase(rollout: Rollout, out: list[Effect]) -> None:
+    """The next phase begins when all steps of the lower ones are settled.
+
+    A failure that is within the allowed number still ends a rolling rollout at the border of its phase
+    (a canary that failed has said what it was there to say); a full one goes on, because everything is down.
+    """
+    while rollout.phases and rollout.pending[rollout.phases[0]] == 0:
+        rollout.phases.pop(0)
+        if not rollout.phases:
+            return
+        if rollout.phase_failed and rollout.plan.rollout.strategy != "full" and not rollout.reverting:
+            halt(rollout, Halt("failed", ExitCode.FAILED, "a node failed before the next phase"), out)
+        rollout.phase_failed = False
+        rollout.phase = rollout.phases[0]
+        for state in rollout.parked.pop(rollout.phase, ()):
+            if state.status is Status.WAITING:
+                rollout.enqueue(state)
+
+
+def skip_node(rollout: Rollout, node: NodeState) -> None:
+    """None of the node's steps is begun any more; it stays as it is."""
+    for state in node.steps:
+        if state.status is Status.WAITING:
+            _end(rollout, state, Status.SKIPPED)

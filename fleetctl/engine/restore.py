@@ -1,0 +1,76 @@
+"""A rollout brought to where its journal says it was: what `recover` continues from."""
+
+from __future__ import annotations
+
+from fleetctl.engine import revert
+from fleetctl.engine.events import Effect
+from fleetctl.engine.progress import fail, succeed
+from fleetctl.engine.rollout import Rollout, Status, StepState
+from fleetctl.ledger.operations import By, Record, State
+from fleetctl.ledger.replay import Run
+from planner.plan import StepKind
+
+
+def restore(rollout: Rollout, run: Run) -> None:
+    """Marks what the run has done, failed, or left open. Operations left open are looked up when it starts.
+
+    Staging is done again (harmless), and so is a verification that was not recorded as passed.
+    """
+    _restore(rollout, run)
+    for entry in run.controls:
+        if entry["verb"] == revert.VERB:
+            revert.prepare(rollout, entry["way"])
+            _restore(rollout, run)
+
+
+def _restore(rollout: Rollout, run: Run) -> None:
+    ignored: list[Effect] = []  # it was said and recorded by the run that was cut off
+    for state in list(rollout.steps.values()):
+        record = run.operations.get(state.key)
+        if state.status is not Status.WAITING:
+            continue
+        if state.step.kind is StepKind.VERIFY:
+            if state.key in run.healthy and state.node is not None:
+                _enter(rollout, state)
+                succeed(rollout, state, ignored, 0.0)
+        elif record is not None:
+            _take_up(rollout, state, record, ignored)
+
+
+def _take_up(rollout: Rollout, state: StepState, record: Record, ignored: list[Effect]) -> None:
+    state.record, state.attempt = record, record.attempt
+    rollout.operations += 1
+    if record.state is State.SUCCEEDED:
+        _enter(rollout, state)
+        _know(state, record)
+        succeed(rollout, state, ignored, 0.0)
+    elif not record.final:
+        _enter(rollout, state)
+    elif record.not_performed and record.by in (By.LOOKUP, By.OPERATOR):
+        # Provably never happened: it is tried again under the next attempt.
+        state.attempt += 1
+        _enter(rollout, state)
+    else:
+        _enter(rollout, state)
+        fail(rollout, state, str(record.evidence.get("detail") or record.state.value), ignored, 0.0)
+
+
+def _enter(rollout: Rollout, state: StepState) -> None:
+    assert state.node is not None
+    rollout.enter(state.node)
+    state.node.touched = True
+    if state.step.disrupts or state.step.kind in (StepKind.STOP, StepKind.DESTROY):
+        rollout.disrupt(state.node, 0.0)
+
+
+def _know(state: StepState, record: Record) -> None:
+    """What a recorded success says of its node; placement itself was replayed from the journal."""
+    node = state.node
+    assert node is not None
+    instance = record.evidence.get("instance")
+    if isinstance(instance, str) and instance:
+        node.instance = instance
+    if state.step.kind is StepKind.START:
+        node.running = True
+    elif state.step.kind in (StepKind.STOP, StepKind.DESTROY):
+        node.running = False

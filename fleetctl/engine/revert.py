@@ -1,0 +1,159 @@
+"""The way back: each changed node to the specification that it was last healthy with, once, within the reserve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetctl.engine.events import Effect, Journal, Report
+from fleetctl.engine.rollout import NodeState, Rollout, Status, StepState, add_step, link
+from fleetctl.engine.tally import count
+from fleetctl.ledger import entries
+from planner.plan import Floor, Precondition, Step, StepKind
+from planner.spec import NodeSpec
+
+PREFIX = "revert:"
+VERB = "revert"
+ENGINE = "engine"
+Way = list[dict[str, Any]]
+"""The way back as the journal keeps it: for each node its uid, placed generation, and the kinds of its steps."""
+# Substrates whose place is bound to its configuration: the container or domain is made anew.
+REMADE = frozenset({"docker", "qemu"})
+# A stop and a start take what they take; the drain's own bound is added to it.
+GRACE_MS = 60_000
+
+
+def turn_back(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
+    """Begins the way back, if it is asked for and open; says why not otherwise. False: there is nothing to do."""
+    if not rollout.plan.rollout.auto_revert or rollout.reverting or rollout.operations == 0:
+        return False
+    nodes, closed = candidates(rollout)
+    for name, why in closed:
+        out.append(Report("note", name, f"stays as it is: {why}"))
+    if not nodes:
+        return False
+    way: Way = [
+        {"uid": n.uid, "generation": n.generation, "kinds": [k.value for k in kinds_back(n, n.before)]}
+        for n in nodes
+        if n.before is not None
+    ]
+    reason = "" if rollout.halt is None else rollout.halt.reason
+    out.append(Journal((entries.control(VERB, ENGINE, way=way, reason=reason),)))
+    out.append(Report("halt", None, f"going back to the last healthy specification: {len(nodes)} nodes"))
+    prepare(rollout, way)
+    rollout.progress_s = now_s
+    for state in list(rollout.steps.values()):
+        if state.key.startswith(PREFIX) and state.waits == 0:
+            rollout.enqueue(state)
+    return True
+
+
+def candidates(rollout: Rollout) -> tuple[list[NodeState], list[tuple[str, str]]]:
+    """The nodes to take back, those that are down first, and those that cannot be, with the reason."""
+    nodes: list[NodeState] = []
+    closed: list[tuple[str, str]] = []
+    for node in rollout.nodes.values():
+        if not node.touched or node.gone:
+            continue
+        if node.before is None:
+            closed.append((node.name, "it was never healthy before"))
+        elif node.spec is not None and not allowed(rollout, node.spec, node.before):
+            closed.append(
+                (node.name, f"no declared way leads from {node.spec.version} back to {node.before.version}")
+            )
+        elif node.spec != node.before or not node.available:
+            nodes.append(node)
+    nodes.sort(key=lambda n: n.available)
+    return nodes, closed
+
+
+def allowed(rollout: Rollout, now: NodeSpec, before: NodeSpec) -> bool:
+    """Whether the pairs allow going back over this edge: rolling, or full where downtime was accepted."""
+    if now.identity == before.identity:
+        return True
+    for verdict in rollout.plan.verdicts:
+        if verdict.product == now.product and (verdict.from_, verdict.to) == (before.version, now.version):
+            if verdict.reverse == "rolling":
+                return True
+            return verdict.reverse == "full" and rollout.plan.rollout.accept_downtime
+    return False
+
+
+def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]]) -> None:
+    """Adds the steps of the way back to the rollout, as the journal names them: a recovered run finds the same."""
+    rollout.told = rollout.told or count(rollout)
+    rollout.reverting = True
+    for state in rollout.steps.values():
+        if state.status is Status.WAITING:
+            state.status = Status.SKIPPED
+    rollout.begin.clear()
+    rollout.go_on.clear()
+    rollout.parked.clear()
+    rollout.pending.clear()
+    rollout.phase, rollout.phases, rollout.phase_failed = 0, [0], False
+    staged: dict[tuple[str, str], StepState] = {}
+    for part in way:
+        kinds = tuple(StepKind(k) for k in part["kinds"])
+        _chain(rollout, rollout.nodes[part["uid"]], kinds, part["generation"], staged)
+    if not rollout.pending:
+        rollout.phases = []
+
+
+def _chain(
+    rollout: Rollout,
+    node: NodeState,
+    kinds: tuple[StepKind, ...],
+    placed: int,
+    staged: dict[tuple[str, str], StepState],
+) -> None:
+    spec = node.before
+    assert spec is not None, "only nodes that were healthy before go back"
+    node.steps, node.failed = [], ""
+    place = (spec.host, spec.artifact.digest)
+    if place not in staged:
+        staged[place] = _add(rollout, StepKind.STAGE, None, spec, 0, 0)
+    previous = staged[place]
+    for kind in kinds:
+        generation = placed + 1 if StepKind.CREATE in kinds and kind in _NEW else placed
+        state = _add(rollout, kind, node, spec, generation, placed)
+        link(rollout, previous.key, state.key)
+        previous = state
+
+
+_NEW = (StepKind.CREATE, StepKind.START, StepKind.VERIFY)
+
+
+def kinds_back(node: NodeState, spec: NodeSpec) -> tuple[StepKind, ...]:
+    """The steps that bring a node back to `spec` from where it stands."""
+    if node.spec == spec:
+        if not node.running:
+            return (StepKind.START, StepKind.VERIFY)
+        return (StepKind.STOP, StepKind.START, StepKind.VERIFY)
+    stop = (StepKind.STOP,) if node.running else ()
+    destroy = (StepKind.DESTROY,) if spec.substrate in REMADE else ()
+    return (*stop, *destroy, StepKind.CREATE, StepKind.START, StepKind.VERIFY)
+
+
+def _add(
+    rollout: Rollout, kind: StepKind, node: NodeState | None, spec: NodeSpec, generation: int, placed: int
+) -> StepState:
+    number = rollout.reverts
+    rollout.reverts += 1
+    disrupts = kind in (StepKind.STOP, StepKind.DESTROY)
+    deadline_ms = spec.health.deadline if kind is StepKind.VERIFY else spec.drain.timeout + GRACE_MS
+    guard = None
+    if node is not None and kind in (StepKind.STOP, StepKind.DESTROY, StepKind.CREATE):
+        guard = Precondition(generation=placed)
+    step = Step(
+        id=len(rollout.steps),
+        kind=kind,
+        node=None if node is None else node.name,
+        uid=None if node is None else node.uid,
+        host=spec.host,
+        generation=generation,
+        precondition=guard,
+        disrupts=disrupts,
+        floor=Floor.HARD if disrupts else Floor.NONE,
+        deadline_ms=deadline_ms,
+    )
+    return add_step(rollout, f"{PREFIX}{number}", step, spec)

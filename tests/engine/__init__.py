@@ -1,0 +1,1 @@
+"""The engine: decided by tables, tried with simulated hosts."""

@@ -1,0 +1,1 @@
+"""Operations, entries and replay."""

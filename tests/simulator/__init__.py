@@ -1,0 +1,1 @@
+"""The whole engine over a simulated world, from a seed."""

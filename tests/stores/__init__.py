@@ -1,0 +1,1 @@
+"""Every store under one suite, and what is particular to each."""
