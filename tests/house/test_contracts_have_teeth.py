@@ -16,7 +16,7 @@ from tests.house.sources import ROOT
 SKELETON = (
     "manifests/__init__ manifests/validate manifests/load manifests/schema/__init__ manifests/schema/fleet "
     "planner/__init__ planner/observed planner/recorded planner/spec planner/change planner/graph planner/plan "
-    "planner/diff planner/compat planner/budget planner/waves planner/check planner/make planner/explain "
+    "planner/diff planner/compat planner/budget planner/waves planner/check planner/make "
     "executors/__init__ executors/registry executors/inventory executors/clock "
     "executors/host/__init__ executors/host/driver executors/docker/__init__ executors/docker/driver "
     "executors/libvirt/__init__ executors/simulated/__init__ executors/simulated/driver "
@@ -99,6 +99,17 @@ def test_contract_notices_a_breach(skeleton: Path, contract: str, module: str, l
     assert result.returncode == 1
     assert module.removesuffix("/__init__").rpartition("/")[2] in result.stdout
     assert "0 kept, 1 broken" in result.stdout
+
+
+def test_contracts_name_every_driver() -> None:
+    """A new package in `executors` is a driver, unless it holds transports."""
+    config = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    chosen = {c["id"]: c for c in tomllib.loads(config)["tool"]["importlinter"]["contracts"]}
+    folders = {p.parent.name for p in (ROOT / "executors").glob("*/__init__.py")} - {"transports"}
+    assert folders
+    for driver in folders:
+        assert f"({driver})" in chosen["drivers-independent"]["layers"][1]
+        assert f"executors.{driver}" in chosen["drivers-named-once"]["protected_modules"]
 
 
 def test_every_contract_is_tried() -> None:

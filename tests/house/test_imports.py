@@ -39,6 +39,7 @@ PURE_MAY_IMPORT = {
     "json",
     "math",
     "operator",
+    "posixpath",  # for its functions on text; the planner never asks a file system
     "pydantic",
     "pydantic_core",
     "re",
