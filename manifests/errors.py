@@ -2,6 +2,7 @@
 
     FleetctlError                    code, exit_code, hint
     ├── ManifestError                diagnostics with places          (exit 1)
+    ├── TemplateError                a leaf text that does not render (exit 1)
     ├── RefusedError                 compatibility, budget, policy    (exit 3)
     ├── StaleError                   plan stale, or not the approved  (exit 7)
     ├── executors.*                  TransportError, ArtifactError, … (exit 1)
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from manifests.diagnostics import Diagnostic
+
+# A template may be a whole file's content; a message shows its beginning.
+TEMPLATE_SHOWN_MAX = 200
 
 
 class ExitCode(IntEnum):
@@ -64,6 +68,21 @@ class ManifestError(FleetctlError):
         errors = [d for d in diagnostics if d.is_error]
         super().__init__(f"{len(errors)} error{'s' if len(errors) != 1 else ''} in the manifests")
         self.diagnostics = tuple(diagnostics)
+
+
+class TemplateError(FleetctlError):
+    """A leaf text cannot be rendered: `text` is the template as written, `reason` why not.
+
+    The caller knows the place; the message has both.
+    """
+
+    code = "template.failed"
+
+    def __init__(self, text: str, reason: str, *, hint: str | None = None, code: str | None = None) -> None:
+        shown = text if len(text) <= TEMPLATE_SHOWN_MAX else text[: TEMPLATE_SHOWN_MAX - 1] + "…"
+        super().__init__(f"{reason}, in {shown!r}", hint=hint, code=code)
+        self.text = text
+        self.reason = reason
 
 
 class RefusedError(FleetctlError):

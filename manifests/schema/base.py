@@ -19,6 +19,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from pydantic_core import PydanticCustomError
+
 from manifests.address import NAME_PATTERN
 from manifests.digest import DIGEST_PATTERN
 from manifests.version import is_version
@@ -26,16 +28,21 @@ from manifests.version import is_version
 API_VERSION = "fleetctl/v1"
 PORT_MAX = 65535
 
-_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+# Nine digits of milliseconds are eleven days; more digits than these are no duration.
+_DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
 _DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # A rollout that waits longer than this for one thing is a mistake in the manifest, not patience.
 DURATION_MAX_MS = 30 * 86_400_000
-_SIZE = re.compile(r"(\d+)(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)")
+_SIZE = re.compile(r"([0-9]{1,18})(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)")
 _SIZE_B = {
     "B": 1,
     "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
     "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 }  # fmt: skip
+# JSON carries whole numbers up to 2**53 - 1 portably.
+SIZE_MAX_B = 2**53 - 1
+_OCTAL = re.compile(r"0?[0-7]{3}")
+_MOVING = frozenset({"latest", "stable", "edge", "nightly", "main", "master", "current", "newest", "lts"})
 _PERCENT = re.compile(r"(100|[1-9]?[0-9])%")
 
 
@@ -45,52 +52,64 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
 
+def refused(kind: str, detail: str, hint: str | None = None) -> PydanticCustomError:
+    """An error of a validator: `kind` is part of the finding's code, `detail` and `hint` are its text."""
+    return PydanticCustomError(kind, "{detail}", {"detail": detail, "hint": hint})  # type: ignore[arg-type]
+
+
 def _duration(value: Any) -> Any:
-    if type(value) is not str:
-        raise ValueError("a duration is a whole number with its unit, such as 500ms, 10s, 5m, 2h or 1d")
-    match = _DURATION.fullmatch(value)
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError("a duration is a whole number with its unit, such as 500ms, 10s, 5m, 2h or 1d")
+        hint = f"write {value}s or {value}ms" if type(value) is int else None
+        raise refused(
+            "duration", "a duration is a whole number with its unit, such as 500ms, 10s, 5m, 2h or 1d", hint
+        )
     ms = int(match[1]) * _DURATION_MS[match[2]]
     if ms > DURATION_MAX_MS:
-        raise ValueError("a duration is at most 30d")
+        raise refused("duration", "a duration is at most 30d")
     return ms
 
 
 def _size(value: Any) -> Any:
-    match = _SIZE.fullmatch(value) if type(value) is str else None
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError("a size is a whole number with its unit, such as 512MiB, 2GiB or 10GB")
-    return int(match[1]) * _SIZE_B[match[2]]
+        raise refused("size", "a size is a whole number with its unit, such as 512MiB, 2GiB or 10GB")
+    size_b = int(match[1]) * _SIZE_B[match[2]]
+    if size_b > SIZE_MAX_B:
+        raise refused("size", "a size is at most 8192TiB")
+    return size_b
 
 
 def _bound(value: Any) -> Any:
     if type(value) is int and value >= 0:
         return value
-    if type(value) is str and _PERCENT.fullmatch(value):
-        return value
-    raise ValueError("a number of nodes is a whole number from 0, or a percentage from 0% to 100%")
+    if isinstance(value, str) and _PERCENT.fullmatch(value):
+        return str(value)
+    raise refused("bound", "a number of nodes is a whole number from 0, or a percentage from 0% to 100%")
 
 
 def _version(value: str) -> str:
     if not is_version(value):
-        if value in ("latest", "stable", "edge", "nightly"):
-            raise ValueError(f"{value!r} names whatever is newest and pins nothing; write the exact version")
-        raise ValueError(
-            "a version is three numbers, such as 1.4.0, 1.4.0-rc.1 or 1.4.0+build.7 (SemVer 2.0.0)"
-        )
+        if value.lower() in _MOVING:
+            raise refused(
+                "version", "it names whatever is newest and pins nothing", "write the exact version"
+            )
+        raise refused(
+            "version", "a version is three numbers, such as 1.4.0, 1.4.0-rc.1 or 1.4.0+build.7 (SemVer 2.0.0)",
+            "write all three numbers" if re.fullmatch(r"v?\d+(\.\d+)?", value) else None,
+        )  # fmt: skip
     return value
 
 
 def _no_template(value: str) -> str:
-    if "{{" in value or "{%" in value:
-        raise ValueError("only {{ vars.NAME }} can stand here: nothing else is known when this key is read")
+    if "{" in value and ("{{" in value or "{%" in value or "{#" in value):
+        raise refused("template", "only `vars` can stand here; nothing else is known when this key is read")
     return value
 
 
 def _octal(value: str) -> str:
-    if not re.fullmatch(r"0?[0-7]{3}", value):
-        raise ValueError('a file mode is three or four octal digits in quotes, such as "0644"')
+    if not _OCTAL.fullmatch(value):
+        raise refused("mode", 'a file mode is three or four octal digits in quotes, such as "0644"')
     return value.rjust(4, "0")
 
 

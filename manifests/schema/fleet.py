@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from manifests.schema.base import (
     Bound,
@@ -35,11 +35,36 @@ class ReleasePin(Model):
     version: Version
 
 
+def _form(value: Any) -> str:
+    """Which form a variable is written in: decided by its keys, so that findings are about that form only."""
+    if isinstance(value, SecretValue):
+        return "<secret>"
+    if isinstance(value, EnvVar) or (
+        isinstance(value, dict) and not {"value", "on_change"}.isdisjoint(value)
+    ):
+        return "<variable>"
+    return "<secret>" if isinstance(value, dict) else "<text>"
+
+
+TextOrSecret = Annotated[
+    Annotated[Template, Tag("<text>")] | Annotated[SecretValue, Tag("<secret>")], Discriminator(_form)
+]
+
+
 class EnvVar(Model):
     """A variable with its own consequence of a change."""
 
-    value: Template | SecretValue
+    value: TextOrSecret
     on_change: OnChange
+
+
+EnvValue = Annotated[
+    Annotated[Template, Tag("<text>")]
+    | Annotated[SecretValue, Tag("<secret>")]
+    | Annotated[EnvVar, Tag("<variable>")],
+    Discriminator(_form),
+]
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class File(Model):
@@ -68,9 +93,7 @@ class Process(Model):
     """
 
     command: Annotated[tuple[Template, ...], Field(min_length=1)]
-    env: dict[
-        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Template | SecretValue | EnvVar
-    ] = {}
+    env: dict[EnvName, EnvValue] = {}
     files: tuple[File, ...] = ()
     user: Text | None = None
     limits: Limits = Limits()
@@ -82,9 +105,7 @@ class ProcessOverride(Model):
     """What a node changes of its group's process: command replaces, env and files merge by name and path."""
 
     command: Annotated[tuple[Template, ...], Field(min_length=1)] | None = None
-    env: dict[
-        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Template | SecretValue | EnvVar
-    ] = {}
+    env: dict[EnvName, EnvValue] = {}
     files: tuple[File, ...] = ()
     user: Text | None = None
     limits: Limits | None = None

@@ -1,0 +1,205 @@
+"""Paths -> `Manifests`: the one module here that opens files.
+
+Each path argument is a layer: a file, or a directory whose `*.yaml` and `*.yml` files are read in the
+order of their names. Directories are not searched further down, so that overlays, artifacts and state
+can lie beside a manifest. Later layers are laid over earlier ones (`manifests.overlay`).
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from manifests.assemble import Layer, assemble
+from manifests.diagnostics import Diagnostic, Span, error
+from manifests.digest import sha256
+from manifests.errors import ManifestError
+from manifests.manifest import Manifests
+from manifests.paths import resolve
+from manifests.source import FILE_BYTES_MAX, compose
+from manifests.template import Renderer
+from manifests.validate import validate
+from manifests.variables import from_file, from_option
+
+SUFFIXES = (".yaml", ".yml")
+FilePath = str | os.PathLike[str]
+
+
+def load(
+    paths: Sequence[FilePath],
+    *,
+    variables: Mapping[str, str] | None = None,
+    var_files: Sequence[FilePath] = (),
+) -> Manifests:
+    """Reads, merges and checks the manifests of one invocation.
+
+    Arguments: `paths` are files or directories, later ones laid over earlier ones; `variables` are the
+    texts of --var by name; `var_files` hold mappings of variables, later ones win, and --var wins over all.
+    Raises ManifestError with every finding of the run, warnings included, when there is any error.
+    """
+    findings: list[Diagnostic] = []
+    with _no_collection():
+        shelf = Shelf(findings)
+        values = _variables(shelf, variables or {}, var_files)
+        layers = [shelf.layer(os.fspath(path)) for path in paths]
+        if not paths:
+            findings.append(error("file.none", "No manifest was given", hint="name a file or a directory"))
+        renderer = Renderer()
+        assembled = assemble(layers, values, renderer, findings)
+        resolve(assembled, shelf, findings)
+        manifests = Manifests(
+            fleets=assembled.fleets,
+            hosts=assembled.hosts,
+            releases=assembled.releases,
+            compatibility=tuple(assembled.compatibility),
+            vars=values,
+            digests=shelf.digests,
+            where=assembled.where,
+            render=renderer.render,
+        )
+        findings += validate(manifests, frozenset(assembled.incomplete))
+    # A block that several aliases refer to is looked at once for each.
+    found = tuple(dict.fromkeys(findings))
+    if any(f.is_error for f in found):
+        raise ManifestError(found)
+    return replace(manifests, warnings=found)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Holds the cyclic collector off: the nodes of a large manifest are all alive, and looking through them
+    again and again takes longer than reading them.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _variables(shelf: Shelf, options: Mapping[str, str], files: Sequence[FilePath]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for path in files:
+        data = shelf.read(os.fspath(path))
+        if data is not None:
+            values.update(from_file(data, os.fspath(path), shelf.findings))
+    for name, text in options.items():
+        values.update(from_option(name, text, shelf.findings))
+    return values
+
+
+class Shelf:
+    """The files of one invocation: what was read, its pins, and where relative paths lead."""
+
+    def __init__(self, findings: list[Diagnostic]) -> None:
+        self.findings = findings
+        self.digests: dict[str, str] = {}
+        self.first_folder = os.getcwd()  # noqa: PTH109 - texts throughout; Path objects cost more than the reading
+        self._folders: dict[str, str] = {}
+        self._taken: dict[tuple[int, int], str] = {}
+
+    def layer(self, path: str) -> Layer:
+        """The documents of one path argument; every problem is a finding."""
+        first = not self._taken
+        if Path(path).is_dir():
+            files = self._listed(path)
+            folder = os.path.abspath(path)  # noqa: PTH100 - symbolic links stay as the operator wrote them
+        else:
+            files = [path]
+            folder = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120
+        documents = []
+        for file in files:
+            data = self.read(file)
+            if data is not None:
+                self._folders[file] = folder
+                composed, problems = compose(data, file)
+                documents += composed
+                self.findings += problems
+        if first:
+            self.first_folder = folder
+        return Layer(tuple(documents))
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a regular file, which is pinned and remembered; None and a finding otherwise."""
+        try:
+            with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123 - needs the opener
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    return self._refuse(
+                        path,
+                        "file.not-regular",
+                        "A path is no regular file",
+                        "A device or a pipe cannot be pinned.",
+                    )
+                earlier = self._taken.setdefault((status.st_dev, status.st_ino), path)
+                if earlier is not path:
+                    return self._refuse(
+                        path, "file.twice", "A file is read twice", f"It was already read as {earlier}.",
+                        "keep overlays in a folder of their own",
+                    )  # fmt: skip
+                data = file.read(FILE_BYTES_MAX + 1)
+        except FileNotFoundError:
+            return self._refuse(path, "file.missing", "A file does not exist", f"{path} was not found.")
+        except IsADirectoryError:
+            return self._refuse(
+                path, "file.not-regular", "A path is no regular file", f"{path} is a directory."
+            )
+        except (OSError, ValueError) as e:
+            reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+            return self._refuse(path, "file.unreadable", "A file cannot be read", f"{path}: {reason}.")
+        self.digests[path] = sha256(data)
+        return data
+
+    def folder_of(self, file: str) -> str:
+        """The absolute folder that relative paths written in this file are relative to."""
+        return self._folders.get(file, self.first_folder)
+
+    def pin(self, path: str) -> str | None:
+        """The sha256 pin of a file that a node is given, by absolute path; None where it cannot be read."""
+        if path not in self.digests:
+            try:
+                with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123
+                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                        return None
+                    self.digests[path] = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+            except (OSError, ValueError):
+                return None
+        return self.digests[path]
+
+    def readable(self, path: str) -> bool:
+        """Whether a regular file that may be read lies at an absolute path."""
+        try:
+            return Path(path).is_file() and os.access(path, os.R_OK)
+        except (OSError, ValueError):
+            return False
+
+    def _listed(self, path: str) -> list[str]:
+        try:
+            names = sorted(n for n in os.listdir(path) if n.endswith(SUFFIXES) and not n.startswith("."))  # noqa: PTH208
+        except OSError as e:
+            self._refuse(path, "file.unreadable", "A directory cannot be read", f"{path}: {e.strerror}.")
+            return []
+        files = [os.path.join(path, name) for name in names]  # noqa: PTH118
+        if not files:
+            self._refuse(
+                path, "file.no-manifests", "A directory holds no manifest",
+                f"{path} has no *.yaml or *.yml; folders below it are not searched.",
+            )  # fmt: skip
+        return files
+
+    def _refuse(self, path: str, code: str, summary: str, detail: str, hint: str | None = None) -> None:
+        self.findings.append(error(code, summary, detail, span=Span(path, 1, 1), hint=hint))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens without waiting for the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,182 @@
+"""Leaf texts with `{{ … }}`: rendered once when the file is read (only `vars`), or once per node.
+
+Jinja2 without its reach: no calls, no assignments, no macros, no nested loops, a list of filters, and no
+attribute but the keys of what is handed in. So a template cannot run long, grow large, draw lots or touch
+Python objects. Plain `{{ a.b }}` and `{{ a.b | default('text') }}`, nearly all there are, need no Jinja2
+and do not import it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from manifests.errors import TemplateError
+
+if TYPE_CHECKING:
+    from manifests.sandbox import Compiled
+
+# A configuration file for one node; more is data and belongs into an artifact.
+OUTPUT_CHARACTERS_MAX = 1024 * 1024
+
+VARS = "vars"
+NAMESPACES: Mapping[str, frozenset[str] | None] = {
+    "fleet": frozenset({"name", "trust_domain"}),
+    "group": frozenset({"name", "labels", "port"}),
+    "node": frozenset(
+        {"name", "index", "uid", "host", "port", "address", "dir", "data_dir", "labels"},
+    ),
+    "host": frozenset({"name", "address", "root", "labels", "arch"}),
+    "release": frozenset({"product", "version", "commit", "protocol"}),
+    "artifact": frozenset({"path", "digest", "name", "source", "arch"}),
+    VARS: None,
+}
+"""What a template may name. None: any key, as given by --var and --var-file."""
+
+_MARK = re.compile(r"\{[{%#]")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_SIMPLE = re.compile(
+    rf"""\{{\{{ \s* ({_NAME}(?:\.{_NAME})+) \s*
+    (?: \| \s* default\( \s* (?: '([^'\\]*)' | "([^"\\]*)" ) \s* \) \s* )? \}}\}}""",
+    re.VERBOSE,
+)
+Reference = tuple[str, ...]
+"""A name as its parts: ("node", "port")."""
+_Part = str | tuple[Reference, str | None]
+_UNKNOWN = object()
+
+
+def is_template(text: str) -> bool:
+    """Whether the text holds anything to render: `{{`, `{%` or `{#`."""
+    return "{" in text and _MARK.search(text) is not None
+
+
+class Renderer:
+    """Compiles each distinct text once, and renders it with a context."""
+
+    __slots__ = ("_compiled",)
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, tuple[_Part, ...] | Compiled] = {}
+
+    def render(self, text: str, context: Mapping[str, Any]) -> str:
+        """The text with its names replaced. A text without `{` comes back untouched.
+
+        Arguments: `context` maps the names of `NAMESPACES` to mappings of text, whole numbers, truth
+        values, and lists and mappings of these. Raises TemplateError for a broken template, a name
+        without a value, what the sandbox forbids, and output past OUTPUT_CHARACTERS_MAX.
+        """
+        if "{" not in text:
+            return text
+        compiled = self._compile(text)
+        if not isinstance(compiled, tuple):
+            return compiled.render(context)
+        out: list[str] = []
+        for part in compiled:
+            if type(part) is str:
+                out.append(part)
+            else:
+                out.append(_resolve(text, part[0], part[1], context))
+        rendered = "".join(out)
+        if len(rendered) > OUTPUT_CHARACTERS_MAX:
+            raise too_large(text)
+        return rendered
+
+    def references(self, text: str) -> tuple[Reference, ...]:
+        """Every name the text uses, each with the keys that follow it; raises TemplateError if it is broken."""
+        if "{" not in text:
+            return ()
+        compiled = self._compile(text)
+        if isinstance(compiled, tuple):
+            return tuple(part[0] for part in compiled if type(part) is not str)
+        return compiled.references
+
+    def _compile(self, text: str) -> tuple[_Part, ...] | Compiled:
+        compiled = self._compiled.get(text)
+        if compiled is None:
+            compiled = _cut(text)
+            if compiled is None:
+                from manifests.sandbox import compile_text
+
+                compiled = compile_text(text)
+            self._compiled[text] = compiled
+        return compiled
+
+
+def unknown(reference: Reference) -> str | None:
+    """Why a name can have no value, whatever the node; None when it may have one."""
+    known = NAMESPACES.get(reference[0], _UNKNOWN)
+    if known is _UNKNOWN:
+        return f"{reference[0]} is not known; there are {', '.join(NAMESPACES)}"
+    if isinstance(known, frozenset) and len(reference) > 1 and reference[1] not in known:
+        return f"{reference[0]} has no {reference[1]}; it has {', '.join(sorted(known))}"
+    return None
+
+
+def only_vars(references: tuple[Reference, ...]) -> bool:
+    """Whether a text with these names can be rendered before any node is known."""
+    return all(reference[0] == VARS for reference in references)
+
+
+def shown(text: str, value: Any) -> str:
+    """How a value stands in rendered text; raises TemplateError for what is no scalar."""
+    if type(value) is str:
+        return value
+    if value is True or value is False:
+        # As it was written, never as Python writes it.
+        return "true" if value else "false"
+    if type(value) is int:
+        return str(value)
+    if type(value) is float:
+        return repr(value)
+    raise TemplateError(
+        text, "a list, a mapping or nothing cannot stand in text", hint="use its items, or | join"
+    )
+
+
+def too_large(text: str) -> TemplateError:
+    """What rendered too much."""
+    return TemplateError(
+        text, f"it renders to more than {OUTPUT_CHARACTERS_MAX:,} characters", code="template.too-large"
+    )
+
+
+def missing(text: str, name: str) -> TemplateError:
+    """A name that has no value."""
+    hint = None
+    if name.startswith(f"{VARS}."):
+        key = name.removeprefix(f"{VARS}.")
+        hint = f"give it with --var {key}=VALUE or a --var-file, or write {{{{ {name} | default('…') }}}}"
+    return TemplateError(text, f"{name} has no value", hint=hint, code="template.undefined")
+
+
+def _resolve(text: str, reference: Reference, default: str | None, context: Mapping[str, Any]) -> str:
+    value: Any = context
+    for i, key in enumerate(reference):
+        if not isinstance(value, Mapping) or key not in value:
+            if default is not None and i == len(reference) - 1:
+                return default
+            raise missing(text, ".".join(reference[: i + 1]))
+        value = value[key]
+    return value if type(value) is str else shown(text, value)
+
+
+def _parts(text: str) -> Iterator[_Part]:
+    end = 0
+    for match in _SIMPLE.finditer(text):
+        if match.start() > end:
+            yield text[end : match.start()]
+        single, double = match[2], match[3]
+        yield tuple(match[1].split(".")), single if single is not None else double
+        end = match.end()
+    if end < len(text):
+        yield text[end:]
+
+
+def _cut(text: str) -> tuple[_Part, ...] | None:
+    """The text cut at its names; None when anything but plain names stands in it."""
+    parts = tuple(_parts(text))
+    if any(type(part) is str and _MARK.search(part) for part in parts):
+        return None
+    return parts
