@@ -57,10 +57,11 @@ def tell(invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tup
     if result.exit_code is ExitCode.OK:
         terminal.data(terminal.out_paint("green bold", f"Done: {clean(result.summary)}."))
         return ExitCode.OK
+    told: set[str] = set()
     for fleet in plan.fleets:
         nodes = [node for (name, node) in failed if name == fleet.fleet][:LOGS_MAX]
         for node in nodes:
-            _tell_log(invocation, fleet, node)
+            _tell_log(invocation, fleet, node, told)
     terminal.say(f"{terminal.err_paint('red bold', 'Error:')} {clean(result.summary)}")
     hint = _HINTS.get(result.exit_code)
     if hint:
@@ -68,15 +69,16 @@ def tell(invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tup
     return result.exit_code
 
 
-def _tell_log(invocation: Invocation, fleet: FleetPlan, node: str) -> None:
-    """The end of a failed node's output, each line marked as what the node said."""
+def _tell_log(invocation: Invocation, fleet: FleetPlan, node: str, told: set[str]) -> None:
+    """The end of a failed node's output, each line marked as what the node said; the same words once."""
     uid = next((c.uid for c in fleet.changes if c.node == node), None)
     spec = fleet.specs.get(node)
     if uid is None or spec is None:
         return
     text = _log(fleet, node, uid)
-    if not text.strip():
+    if not text.strip() or text in told:
         return
+    told.add(text)
     terminal = invocation.terminal
     terminal.say(f"The last lines of node/{fleet.fleet}/{node}'s own output:")
     for line in clean(text).splitlines()[-LOG_LINES:]:

@@ -88,6 +88,11 @@ def manifest_options(command: Command) -> Command:
     return command
 
 
+parallelism_option = click.option(
+    "--parallelism", type=int, default=None, metavar="N", help="Hosts worked on at once (default 10)."
+)
+
+
 def place_options(command: Command) -> Command:
     """PATHS and -f to find the state by, --state and --debug: for commands that read no manifest."""
     for decorate in (
@@ -103,9 +108,7 @@ def place_options(command: Command) -> Command:
 def state_options(command: Command) -> Command:
     """--state and --parallelism."""
     for decorate in (
-        click.option(
-            "--parallelism", type=int, default=None, metavar="N", help="Hosts worked on at once (default 10)."
-        ),
+        parallelism_option,
         _state_option,
     ):
         command = decorate(command)

@@ -20,6 +20,15 @@ GLYPHS = {
     Action.ADOPT: ("  =", "cyan", "take over"),
     Action.CREATE: ("  +", "green", "create"),
 }
+_REASONS = {
+    "new": "it was never there",
+    "gone": "it is not there any more",
+    "unreachable": "its host does not answer",
+    "destroy": "the fleet is to be destroyed",
+    "not-declared": "no manifest declares it any more",
+    "downgrade": "a downgrade",
+    "same-precedence": "the same precedence: only build metadata differs",
+}
 # More nodes than this with the very same change are told in one line.
 ALIKE_MAX = 8
 # More names than this in one line are cut in the middle.
@@ -198,7 +207,8 @@ def _will(change: Change, where: str) -> str:
 def _reason(reason: Reason) -> str:
     name = reason.field or reason.code
     if reason.before is None and reason.after is None:
-        return f"{reason.code}: {reason.field}" if reason.field else reason.code
+        words = _REASONS.get(reason.code, reason.code)
+        return f"{words}: {reason.field}" if reason.field else words
     return f"{name}: {_value(name, reason.before)} -> {_value(name, reason.after)}"
 
 

@@ -84,6 +84,7 @@ class _Live:
         from rich.live import Live
 
         self._clock = clock
+        self.board = Board(clock, self._say)
         self._console: Console = Console(
             file=terminal.err,
             no_color=not terminal.err_paint.enabled,
@@ -99,7 +100,6 @@ class _Live:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self.board = Board(clock, self._say)
 
     def start(self) -> None:
         self._live.start()
