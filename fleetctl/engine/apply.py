@@ -92,11 +92,11 @@ def apply(plan: Plan, engine: Engine, command: str = "apply") -> Result:
     engine.store.initialise()
     run = engine.clock.new_id()
     with ExitStack() as stack:
-        leases = _acquire(engine, todo, run, command, stack)
+        leases = acquire(engine, todo, run, command, stack)
         for fleet in todo:
             # Again, now that nobody else can change it.
             preconditions.unused(plan, fleet, _replayed(engine, fleet.fleet))
-        hands = _hands(engine, todo)
+        hands = hands_for(engine, todo)
         stack.callback(hands.close)
         for fleet in todo:
             preconditions.fresh(fleet, _replayed(engine, fleet.fleet).recorded, hands)
@@ -182,7 +182,7 @@ def _run(
     return FleetResult(fleet.fleet, identity.run, finish.result, finish.exit_code, finish.summary)
 
 
-def _acquire(
+def acquire(
     engine: Engine, todo: Sequence[FleetPlan], run: str, command: str, stack: ExitStack
 ) -> dict[str, Lease]:
     """All leases or none: the first one that is held gives back the others."""
@@ -195,7 +195,7 @@ def _acquire(
     return leases
 
 
-def _hands(engine: Engine, todo: Sequence[FleetPlan]) -> Hands:
+def hands_for(engine: Engine, todo: Sequence[FleetPlan]) -> Hands:
     hosts = {name: host for fleet in todo for name, host in fleet.hosts.items()}
     return Hands(
         hosts=hosts,

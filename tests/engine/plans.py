@@ -88,7 +88,7 @@ def plan(
     where = dict(hosts or {})
     for name in nodes:
         where.setdefault(name, "h1")
-    stages = {h: None for h in where.values()}
+    stages = dict.fromkeys(where.values())
     first = spec(version)
     specs["stage"] = first
     staged = {h: made.add(StepKind.STAGE, None, h, spec=f"stage-{h}") for h in stages if nodes}
