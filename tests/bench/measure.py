@@ -27,10 +27,15 @@ class Sample:
 
 
 def process(
-    argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, runs: int = RUNS
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    runs: int = RUNS,
+    warmups: int = 1,
 ) -> Sample:
-    """Runs a command `runs` times after one that warms the file cache."""
-    samples = [_once(argv, cwd, env) for _ in range(runs + 1)][1:]
+    """Runs a command `runs` times after those that warm the file cache."""
+    samples = [_once(argv, cwd, env) for _ in range(runs + warmups)][warmups:]
     last = samples[-1]
     return Sample(
         wall_s=statistics.median(s.wall_s for s in samples),

@@ -47,6 +47,19 @@ class _Faults:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass
+class _Turn:
+    """Whose turn it is on one connection: a round trip is over when the client speaks after the server."""
+
+    last: str = "down"
+
+    def spoke(self, direction: str) -> int:
+        """1 when this begins a round trip, else 0."""
+        begins = direction == "up" and self.last == "down"
+        self.last = direction
+        return int(begins)
+
+
 class Relay:
     """Relays connections with a delay; use as a context manager, or `start()` and `stop()`.
 
@@ -62,6 +75,8 @@ class Relay:
         self.delay_s = delay_s
         self.bytes_relayed = {"up": 0, "down": 0}
         self.connections = 0
+        self.round_trips = 0
+        """How often a client spoke again after it had heard something: what a delay is multiplied with."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="lab-relay", daemon=True)
         self._faults = _Faults()
@@ -169,8 +184,9 @@ class Relay:
                 for end in ends:
                     # Its own waiting for full packets would add to the delay.
                     end.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                up = self._pump("up", reader, far_writer)
-                down = self._pump("down", far_reader, writer)
+                turn = _Turn()
+                up = self._pump("up", reader, far_writer, turn)
+                down = self._pump("down", far_reader, writer, turn)
                 await asyncio.gather(up, down)
             finally:
                 self._writers -= ends
@@ -181,7 +197,9 @@ class Relay:
         finally:
             self._tasks.discard(task)
 
-    async def _pump(self, direction: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, direction: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, turn: _Turn
+    ) -> None:
         """Move bytes one way: a reader stamps each chunk with the time it is due, a sender waits for that time."""
         line: deque[tuple[float, bytes]] = deque()
         wake, room = asyncio.Event(), asyncio.Event()
@@ -220,6 +238,7 @@ class Relay:
                 except OSError:
                     _reset(writer)
                     return
+                self.round_trips += turn.spoke(direction) if chunk else 0
                 line.append((self._loop.time() + self.delay_s, chunk))
                 held += len(chunk)
                 wake.set()
@@ -294,6 +313,7 @@ def main(arguments: Sequence[str]) -> None:
             print(f"{address}:{port}={target}", flush=True)
         print("ready", flush=True)
         sys.stdin.read()
+        print(f"round trips: {relay.round_trips}", flush=True)
 
 
 if __name__ == "__main__":
