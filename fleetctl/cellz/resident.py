@@ -1,0 +1,457 @@
+"""A cell on this node: its queue, its database handle and its moves through the lifecycle.
+
+Everything here runs on the event loop except `_run_batch` and the calls it hands to the pool. A small write
+to an idle cell runs on the loop itself: in WAL mode with synchronous NORMAL a commit does not wait for the
+disk, and two thread switches would cost more than the statement (docs/decisions/0702).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from fleetctl.cellz import lifecycle
+from fleetctl.cellz.apply import Applied, transact
+from fleetctl.cellz.database import CellDb
+from fleetctl.cellz.errors import CellzError, Fenced, NotOpen, Quarantined, StoreTrouble
+from fleetctl.cellz.feed import Feed
+from fleetctl.cellz.lifecycle import Effect, Event, State
+from fleetctl.cellz.ops import Append, Op
+from fleetctl.cellz.restore import Restored, set_damaged_aside
+from fleetctl.cellz.tenure import Tenure
+from fleetctl.cellz.trouble import refusal
+
+if TYPE_CHECKING:
+    from fleetctl.cellz.node import Node
+
+T = TypeVar("T")
+
+# Jobs taken from a cell's queue at once: one transaction, one place in the shared log.
+BATCH_MAX = 128
+# Writes between two looks at the size of the WAL.
+_LOOK_AT_WAL_EVERY = 64
+
+
+class Job(NamedTuple):
+    """A write (`op`) or a read (`read`), who waits for it, and what is done on the loop in its turn."""
+
+    op: Op | None
+    read: Callable[[CellDb], Any] | None
+    future: asyncio.Future[Any]
+    then: Callable[[Any], None] | None = None
+
+
+class Cell:
+    """One cell of `node`; created absent."""
+
+    __slots__ = (
+        "_batch_open",
+        "_closing",
+        "_driving",
+        "_failure",
+        "_node",
+        "_queue",
+        "_writes",
+        "alarm_key",
+        "alarm_lock",
+        "applied",
+        "birth",
+        "db",
+        "delivered",
+        "feed",
+        "id",
+        "last_used",
+        "next_alarm",
+        "path",
+        "pending",
+        "pending_since",
+        "ship_lock",
+        "slot",
+        "snapshot_slot",
+        "state",
+        "tenure",
+    )
+
+    def __init__(self, cell: str, node: Node, path: Path) -> None:
+        self.id = cell
+        self.path = path
+        self.state = State.ABSENT
+        self.tenure = Tenure(cell, node.holder)
+        self.db: CellDb | None = None
+        self.feed: Feed | None = None
+        self.pending: list[Op] = []
+        self.pending_since = 0.0
+        self.ship_lock = asyncio.Lock()
+        self.slot = 0
+        self.snapshot_slot = 0
+        # Writes that ran, and writes that were noticed on the loop: equal when `pending` has them all.
+        self.applied = 0
+        self.delivered = 0
+        self.last_used = 0.0
+        self.next_alarm: str | None = None
+        self.alarm_key = ""
+        self.alarm_lock = asyncio.Lock()
+        self.birth: tuple[str, str] | None = None
+        self._node = node
+        self._queue: deque[Job] = deque()
+        self._batch_open = False
+        self._closing = False
+        self._driving: asyncio.Task[None] | None = None
+        self._failure: CellzError | None = None
+        self._writes = 0
+
+    # -- the lifecycle ------------------------------------------------------------------------------
+
+    async def wanted(self) -> None:
+        """Make the cell active; raises why it cannot be."""
+        while self.state is not State.ACTIVE:
+            if self._driving is None:
+                if self.state is State.QUARANTINED and self._failure is not None:
+                    raise self._failure
+                self._node.admit()
+                self._start(Event.WANTED)
+            await self._settled()
+            if self._failure is not None and not self._usable():
+                raise self._failure
+
+    def _usable(self) -> bool:
+        return self.state is State.ACTIVE
+
+    async def evict(self) -> None:
+        """Save a snapshot and put the cell down; raises why it had to stay."""
+        while self._driving is not None:
+            await self._settled()
+        self._start(Event.EVICT)
+        await self._settled()
+        if self._failure is not None:
+            raise self._failure
+
+    def lost(self, error: CellzError) -> None:
+        """Drop the cell: its lease is another's, or nobody knows what the shared log holds."""
+        if self.state is State.ACTIVE and self._driving is None:
+            self._start(Event.LOST, error)
+
+    def damaged(self, error: CellzError) -> None:
+        """Quarantine the cell."""
+        if self.state is State.ACTIVE and self._driving is None:
+            self._start(Event.DAMAGED, error)
+
+    async def _settled(self) -> None:
+        driving = self._driving
+        if driving is not None:
+            # The move goes on when a client that waits for it goes away.
+            await asyncio.shield(driving)
+
+    def _start(self, event: Event, failure: CellzError | None = None) -> None:
+        self._failure = failure
+        self._driving = self._node.spawn(self._drive(event))
+
+    async def _drive(self, event: Event | None) -> None:
+        try:
+            while event is not None:
+                self.state, effect = lifecycle.on_event(self.state, event)
+                event = await self._perform(effect)
+        finally:
+            self._driving = None
+            self._node.moved(self)
+
+    async def _perform(self, effect: Effect) -> Event | None:
+        if effect is Effect.ACQUIRE:
+            return await self._attempt(self._acquire, Event.GRANTED, Event.REFUSED)
+        if effect is Effect.RESTORE:
+            return await self._attempt(self._restore, Event.RESTORED, Event.FAILED)
+        if effect is Effect.SAVE:
+            return await self._attempt(lambda: self._node.save(self), Event.SAVED, Event.FAILED)
+        if effect is Effect.RELEASE:
+            await self._put_down()
+            await self._node.pool.io(self.tenure.release)
+            return Event.DOWN
+        if effect is Effect.DROP:
+            await self._put_down()
+            return Event.DOWN
+        if effect is Effect.SET_ASIDE:
+            self._failure = None
+            name = await self._node.pool.io(lambda: set_damaged_aside(self.path))
+            self._node.report("damaged database set aside", self.id, file=name)
+            return Event.DOWN
+        if effect is Effect.SERVE:
+            self.last_used = self._node.clock.monotonic()
+        return None
+
+    async def _attempt(self, what: Callable[[], Any], done: Event, failed: Event) -> Event:
+        """Run a step and return the event that its outcome is."""
+        try:
+            await what()
+        except Fenced as error:
+            self._failure = error
+            return failed if failed is Event.REFUSED else Event.LOST
+        except Quarantined as error:
+            self._failure = error
+            return Event.DAMAGED
+        except CellzError as error:
+            self._failure = error
+            return failed
+        except sqlite3.Error as error:
+            self._failure = refusal(self.id, error)
+            return Event.DAMAGED if isinstance(self._failure, Quarantined) else failed
+        except OSError as error:
+            self._failure = StoreTrouble(f"cell '{self.id}': {error}")
+            return failed
+        return done
+
+    async def _acquire(self) -> None:
+        denied = self.tenure.denied_now()
+        if denied is not None:
+            raise denied
+        await self._node.pool.io(self.tenure.acquire)
+
+    async def _restore(self) -> None:
+        epoch = self.tenure.standing.epoch
+        try:
+            restored = await self._node.pool.io(lambda: self._node.bring_up(self, epoch))
+        except Fenced as error:
+            # A newer epoch shows although the lease was free (an original node deletes leases): rise above it.
+            await self._node.pool.io(lambda: self.tenure.learn(self._node.highest_epoch(self.id)))
+            raise StoreTrouble(f"cell '{self.id}' shows a newer epoch; try again") from error
+        self._adopt(restored)
+
+    def _adopt(self, restored: Restored) -> None:
+        self.db = restored.db
+        self.slot = restored.db.slot
+        self.snapshot_slot = restored.snapshot_slot
+        self.applied = self.delivered = 0
+        self.pending = list(restored.pending)
+        self.next_alarm = restored.next_alarm
+        self.alarm_key = restored.alarm_key
+        self.birth = None
+        self._closing = False
+        for key in restored.damaged:
+            self._node.report("damaged snapshot passed over", self.id, key=key)
+        if restored.set_aside:
+            self._node.report(
+                "local tail set aside: another node wrote since", self.id, file=restored.set_aside
+            )
+
+    async def _put_down(self) -> None:
+        """Close feed and database after whatever is queued."""
+        if self.feed is not None:
+            self.feed.close()
+            self.feed = None
+        if self.db is not None:
+            self._closing = True
+            try:
+                await self._enqueue(Job(None, self._close, asyncio.get_running_loop().create_future()))
+            except (CellzError, sqlite3.Error):
+                self.db = None
+        self.pending = []
+
+    # -- the queue ----------------------------------------------------------------------------------
+
+    def write_now(self, op: Op) -> Applied | None:
+        """Apply `op` on the loop if the cell is idle here and now; None means: use `write`.
+
+        Raises what refuses it.
+        """
+        db = self.db
+        if self._batch_open or self._queue or db is None or self._node.ship_first:
+            return None
+        if self.state is not State.ACTIVE or not self.tenure.valid():
+            return None
+        if type(op) is Append and len(op.events) > self._node.inline_events_max:
+            return None
+        try:
+            result = transact(db, [op])[0]
+        except sqlite3.Error as error:
+            raise self._troubled(error) from error
+        self.applied += 1
+        self.last_used = self._node.clock.monotonic()
+        self._written(op, result)
+        self._count_writes(1)
+        if isinstance(result, CellzError):
+            raise result
+        return result
+
+    def _count_writes(self, count: int) -> None:
+        """Now and then see whether the WAL is long, and empty it on the pool."""
+        self._writes += count
+        if self._writes >= _LOOK_AT_WAL_EVERY:
+            self._writes = 0
+            self._enqueue(Job(None, CellDb.recycle_wal, asyncio.get_running_loop().create_future()))
+
+    async def write(self, op: Op) -> Applied:
+        """Apply `op` in its turn; raises what refuses it. In commit mode it returns after the shared log has it."""
+        result: Applied = await self._enqueue(Job(op, None, asyncio.get_running_loop().create_future()))
+        return result
+
+    async def read(self, read: Callable[[CellDb], T]) -> T:
+        """Run a read in its turn."""
+        db = self.db
+        if not self._batch_open and not self._queue and db is not None and self._node.reads_inline:
+            self.last_used = self._node.clock.monotonic()
+            try:
+                return read(db)
+            except sqlite3.Error as error:
+                raise self._troubled(error) from error
+        result: T = await self._enqueue(Job(None, read, asyncio.get_running_loop().create_future()))
+        return result
+
+    async def read_apart(self, read: Callable[[CellDb], T]) -> T:
+        """Run a long read on the pool, in its turn."""
+        result: T = await self._enqueue(Job(None, read, asyncio.get_running_loop().create_future()))
+        return result
+
+    async def read_in_turn(self, read: Callable[[CellDb], T], then: Callable[[T], None]) -> T:
+        """Run a read on the pool, and `then` on the loop before any later write is noticed there."""
+        result: T = await self._enqueue(Job(None, read, asyncio.get_running_loop().create_future(), then))
+        return result
+
+    def _enqueue(self, job: Job) -> asyncio.Future[Any]:
+        self.last_used = self._node.clock.monotonic()
+        self._queue.append(job)
+        if not self._batch_open:
+            self._open_batch()
+        return job.future
+
+    def _open_batch(self) -> None:
+        self._batch_open = True
+        batch = [self._queue.popleft() for _ in range(min(BATCH_MAX, len(self._queue)))]
+        self._node.pool.submit(
+            lambda: self._run_batch(batch), lambda results: self._batch_done(batch, results)
+        )
+
+    def _run_batch(self, batch: list[Job]) -> list[Any]:
+        """Run on a pool thread: neighbouring writes in one transaction, reads between them in order."""
+        results: list[Any] = []
+        at = 0
+        while at < len(batch):
+            job = batch[at]
+            if job.read is not None:
+                results.append(self._run_read(job.read))
+                at += 1
+                continue
+            end = at
+            ops: list[Op] = []
+            while end < len(batch) and (op := batch[end].op) is not None:
+                ops.append(op)
+                end += 1
+            results += self._run_writes(ops)
+            at = end
+        return results
+
+    def _run_read(self, read: Callable[[CellDb], Any]) -> Any:
+        try:
+            return read(self._handle())
+        except (sqlite3.Error, CellzError, OSError, KeyError) as error:
+            return error
+
+    def _run_writes(self, ops: list[Op]) -> list[Any]:
+        try:
+            if not self.tenure.valid():
+                raise Fenced(f"the lease of cell '{self.id}' ended before it was renewed")
+            db = self._handle()
+            ship = self._node.shipper(self) if self._node.ship_first else None
+            results: list[Any] = list(transact(db, ops, ship))
+            self.applied += len(ops)
+            self._writes += len(ops)
+            if self._writes >= _LOOK_AT_WAL_EVERY:
+                self._writes = 0
+                db.recycle_wal()
+            return results
+        except (sqlite3.Error, CellzError, OSError) as error:
+            return [error] * len(ops)
+
+    def _handle(self) -> CellDb:
+        """Return the open database, opening it again if it was closed to save memory."""
+        if self.db is None:
+            if self.state not in (State.ACTIVE, State.SAVING) or self._closing:
+                raise NotOpen(f"cell '{self.id}' is not open here; try again")
+            self.db = CellDb(self.id, self.path)
+            self._node.opened(self)
+        return self.db
+
+    def _batch_done(self, batch: list[Job], results: Any) -> None:
+        for job, result in zip(batch, results, strict=True):
+            if isinstance(result, sqlite3.Error):
+                result = self._troubled(result)
+            elif isinstance(result, OSError):
+                result = StoreTrouble(f"cell '{self.id}': {result}")
+            if job.op is not None:
+                self._written(job.op, result)
+            if job.then is not None and not isinstance(result, Exception):
+                job.then(result)
+            if job.future.done():
+                continue
+            if isinstance(result, Exception):
+                job.future.set_exception(result)
+            else:
+                job.future.set_result(result)
+        self._batch_open = False
+        if self._queue:
+            self._open_batch()
+
+    def _written(self, op: Op, result: Applied | CellzError) -> None:
+        """Broadcast what was written, remember what is to be shipped, and notice a lost lease."""
+        self.delivered += 1
+        if isinstance(result, Applied):
+            if self._node.ship_later:
+                if not self.pending:
+                    self.pending_since = self._node.clock.monotonic()
+                self.pending.append(op)
+            if self.feed is not None and (result.records or result.cut is not None):
+                self.feed.publish(result.records, result.cut)
+            self._node.wrote(self, result)
+        elif isinstance(result, StoreTrouble) and (isinstance(result, Fenced) or self._node.ship_first):
+            self.lost(result)
+
+    def _troubled(self, error: sqlite3.Error) -> CellzError:
+        told = refusal(self.id, error)
+        if isinstance(told, Quarantined):
+            self.damaged(told)
+        return told
+
+    # -- handles and readers ------------------------------------------------------------------------
+
+    def idle(self) -> bool:
+        """Return whether nothing runs or waits here."""
+        return not self._batch_open and not self._queue and self._driving is None
+
+    async def close_handle(self) -> None:
+        """Close the database but stay resident; the next query opens it again."""
+        if self.idle() and self.db is not None and self.state is State.ACTIVE:
+            await self._enqueue(Job(None, self._shut, asyncio.get_running_loop().create_future()))
+
+    def _close(self, db: CellDb) -> None:
+        self.db = None
+        db.close()
+
+    def _shut(self, db: CellDb) -> None:
+        db.checkpoint()
+        db.close()
+        self.db = None
+
+    async def subscribe(self) -> Feed:
+        """Return the live feed, starting it if this is the first reader."""
+        while (feed := self.feed) is None:
+            db = self.db
+            if self.idle() and db is not None:
+                self.feed = Feed(db.branch, db.sequence)
+            else:
+                # The feed starts in the queue's order, so that no write falls between.
+                place = asyncio.get_running_loop().create_future()
+                await self._enqueue(Job(None, lambda db: (db.branch, db.sequence), place, self._start_feed))
+        feed.readers += 1
+        return feed
+
+    def _start_feed(self, place: tuple[int, int]) -> None:
+        if self.feed is None:
+            self.feed = Feed(*place)
+
+    def unsubscribe(self, feed: Feed) -> None:
+        """Leave the feed; the last reader ends it."""
+        feed.readers -= 1
+        if feed.readers == 0 and self.feed is feed:
+            self.feed = None
