@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from manifests.bounds import resolve
 from manifests.manifest import Path
-from planner.plan import StepKind
 from planner.situation import Findings, Situation
 from planner.work import Work
 
@@ -89,7 +88,7 @@ def _count(scope: Scope, work: Work) -> None:
         scope.available_now += 1
         if work.disrupts:
             scope.disrupted += 1
-    elif work.moves and work.chain()[-1] is StepKind.VERIFY:
+    elif work.returns:
         scope.brought_back += 1
     else:
         scope.stays_down.append(work)

@@ -36,7 +36,8 @@ class Change(Model):
     """One node's change; every node of the fleet has one, `no-op` where nothing happens to it.
 
     `generation` is the one it will have. `available`: it serves now. `live`: its process may be running
-    now, so its version counts as live (an unreachable node's too). `drift`: it was changed outside of
+    now, so its version counts as live (an unreachable node's too). `counted`: the budget is about it; it is
+    not about nodes that the manifest does not declare (any more). `drift`: it was changed outside of
     fleetctl. `data_lost`: its data folder goes with it.
     """
 
@@ -44,6 +45,7 @@ class Change(Model):
     after: ReleaseIdentity | None = None
     available: bool = False
     before: ReleaseIdentity | None = None
+    counted: bool = True
     data_lost: bool = False
     drift: bool = False
     generation: int

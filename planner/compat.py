@@ -119,7 +119,7 @@ def transitions(works: Iterable[Work]) -> dict[tuple[str, str], list[Work]]:
     """Each transition from one version to another, and the nodes that make it."""
     found: dict[tuple[str, str], list[Work]] = {}
     for work in works:
-        if work.moves and work.old is not None and work.new is not None and work.old != work.new:
+        if work.links and work.old is not None and work.new is not None and work.old != work.new:
             found.setdefault((work.old, work.new), []).append(work)
     return found
 
@@ -130,14 +130,14 @@ def mixed(works: list[Work], *, full: bool = False) -> list[tuple[str, str]]:
     A full plan stops what it changes first: old and new versions of changed nodes never meet. Twos that
     are live now already, on nodes that keep their versions, are looked at only when some version moves.
     """
-    moving = any(w.moves and w.new is not None and w.old != w.new for w in works)
+    moving = any(w.links and w.new is not None and w.old != w.new for w in works)
     holders: dict[str, set[str]] = defaultdict(set)
     now: set[str] = set()
     for work in works:
         old = work.old if work.change.live else None
         if old is not None:
             now.add(old)
-        changed = work.moves and work.change.action is not Action.ADOPT
+        changed = work.links and work.change.action is not Action.ADOPT
         if old is not None and not (full and changed and work.running):
             holders[old].add(work.change.uid)
         if changed and work.new is not None:

@@ -10,10 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from manifests.manifest import Path
+from manifests.schema.fleet import OnChange
 from manifests.schema.release import Substrate
+from planner.chain import chain
 from planner.change import Action, Change, Reason
 from planner.compare import consequence, differing, heavier, release_reasons
-from planner.desired import ROOT_DEFAULT, Desired, artifact_path
+from planner.desired import Desired
+from planner.frame import ROOT_DEFAULT, artifact_path
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.ordered import built
 from planner.recorded import RecordedNode
@@ -22,6 +25,10 @@ from planner.situation import Findings, Situation
 from planner.spec import ArtifactPin, NodeSpec, ReleaseIdentity, fields
 from planner.work import Work
 
+# Looking a member up on its class costs a call, and 10,000 nodes look up many.
+_NOOP, _REPLACE, _RESTART, _RELOAD = Action.NOOP, Action.REPLACE, Action.RESTART, Action.RELOAD
+_RUNNING, _PAUSED = NodeState.RUNNING, NodeState.PAUSED
+_DEAD = (NodeState.EXITED, NodeState.STOPPED)
 _ACTION = {"reload": Action.RELOAD, "restart": Action.RESTART, "replace": Action.REPLACE}
 # Names listed in one message before it says how many more there are.
 NAMES_MAX = 5
@@ -57,14 +64,14 @@ class Diff:
             return self._unreachable(desired, recorded, covered)
         if node is None:
             if not covered:
-                return self._work(desired, Action.NOOP, 0, (), None, before=None)
+                return self._work(desired, _NOOP, 0, (), None, before=None)
             return self._create(desired, recorded)
         identity = self._identity(node.version, node.digest)
         if not covered:
-            return self._work(desired, Action.NOOP, node.generation, (), node, before=identity)
+            return self._work(desired, _NOOP, node.generation, (), node, before=identity)
         foreign = self._foreign(node, recorded, placed.name, placed.host, placed.path)
         if foreign is None or self._damaged(node, placed.name, placed.host):
-            return self._work(desired, Action.NOOP, node.generation, (), node, before=identity)
+            return self._work(desired, _NOOP, node.generation, (), node, before=identity)
         return self._compare(desired, node, recorded, identity, foreign)
 
     def _compare(
@@ -75,52 +82,63 @@ class Diff:
         identity: ReleaseIdentity,
         adopts: bool,
     ) -> Work:
-        spec = desired.spec
+        """A node that is there: what differs decides what happens, and whether it runs decides how."""
         known = recorded.spec if recorded else None
-        wanted = self._identity(spec.version, spec.artifact.digest)
+        wanted = self._identity(desired.spec.version, desired.spec.artifact.digest)
         reasons: tuple[Reason, ...] = ()
-        action: Action = Action.NOOP
-        if identity is not wanted:
-            action = Action.REPLACE
-            reasons = self._release_reasons(identity, wanted)
+        action: Action = _NOOP
         drift = False
+        if identity is not wanted:
+            action = _REPLACE
+            reasons = self._release_reasons(identity, wanted)
+            drift = known is not None and known.identity == wanted
         if node.fields != desired.fields:
-            host = self.situation.manifests.hosts[desired.placed.host]
-            root = host.root or ROOT_DEFAULT
-            old = artifact_path(root, known.artifact) if known else None
-            found, unchecked = differing(
-                desired.fields, node, spec, known, old, artifact_path(root, spec.artifact)
-            )
-            if unchecked:
-                self.findings.warn(f"{desired.name}: not checked: {', '.join(unchecked)}")
+            found, weight = self._fields(desired, node, known)
             if found:
-                weight = consequence(found[0].field, spec)
-                for reason in found[1:]:
-                    weight = heavier(weight, consequence(reason.field, spec))
-                if action is Action.NOOP:
-                    action = _ACTION[weight]
-                drift = self._drifted(found, desired, known)
+                action = _ACTION[weight] if action is _NOOP else action
+                drift = drift or self._drifted(found, desired, known)
                 reasons += tuple(found)
-        if node.state in (NodeState.EXITED, NodeState.STOPPED):
+        places = True
+        if node.state in _DEAD:
             reasons += (Reason(code="not-running", field="state", before=_state(node), after="running"),)
-            replaces = action is not Action.NOOP
-            if action in (Action.NOOP, Action.RELOAD):
-                action = Action.RESTART
-        else:
-            replaces = True
-            if action is Action.NOOP and not node.available:
-                self._unhealthy.append(f"{desired.name} ({_state(node)})")
+            places = action is not _NOOP
+            action = _REPLACE if action is _REPLACE else _RESTART
+        elif action is _NOOP and not node.available:
+            self._unhealthy.append(f"{desired.name} ({_state(node)})")
         generation = node.generation
-        if action is Action.REPLACE or (action is Action.RESTART and replaces):
+        if action is _REPLACE or (action is _RESTART and places):
             generation = max(generation, recorded.generation if recorded else 0) + 1
         if adopts:
             reasons = (Reason(code="lineage", field="lineage", before=node.lineage or None), *reasons)
-            if action is Action.NOOP:
-                action = Action.ADOPT
-        work = self._work(desired, action, generation, reasons, node, before=identity, drift=drift)
-        work.replaces = replaces
-        work.adopts = adopts
-        return work
+            action = Action.ADOPT if action is _NOOP else action
+        return self._work(
+            desired,
+            action,
+            generation,
+            reasons,
+            node,
+            before=identity,
+            drift=drift,
+            places=places,
+            adopts=adopts,
+        )
+
+    def _fields(
+        self, desired: Desired, node: ObservedNode, known: NodeSpec | None
+    ) -> tuple[list[Reason], OnChange]:
+        """The fields that differ, and the heaviest of what they lead to."""
+        spec = desired.spec
+        root = self.situation.manifests.hosts[desired.placed.host].root or ROOT_DEFAULT
+        old = artifact_path(root, known.artifact) if known else None
+        found, unchecked = differing(
+            desired.fields, node, spec, known, old, artifact_path(root, spec.artifact)
+        )
+        if unchecked:
+            self.findings.warn(f"{desired.name}: not checked: {', '.join(unchecked)}")
+        weight: OnChange = "reload"
+        for reason in found:
+            weight = heavier(weight, consequence(reason.field, spec))
+        return found, weight
 
     def _drifted(self, found: list[Reason], desired: Desired, known: NodeSpec | None) -> bool:
         """Whether some field differs that was declared all along: somebody else has changed it."""
@@ -146,7 +164,7 @@ class Diff:
         before = known.identity if known else None
         reason = (Reason(code="unreachable"),)
         generation = recorded.generation if recorded else 0
-        return self._work(desired, Action.NOOP, generation, reason, None, before=before, live=True)
+        return self._work(desired, _NOOP, generation, reason, None, before=before, live=True)
 
     def _work(
         self,
@@ -159,11 +177,13 @@ class Diff:
         before: ReleaseIdentity | None,
         drift: bool = False,
         live: bool = False,
+        places: bool = False,
+        adopts: bool = False,
     ) -> Work:
         placed, spec = desired.placed, desired.spec
-        running = node is not None and node.state in (NodeState.RUNNING, NodeState.PAUSED)
+        running = node is not None and node.state in (_RUNNING, _PAUSED)
         live = running or (live and before is not None)
-        after = before if action is Action.NOOP else self._identity(spec.version, spec.artifact.digest)
+        after = before if action is _NOOP else self._identity(spec.version, spec.artifact.digest)
         change = built(
             Change,
             {
@@ -171,6 +191,7 @@ class Diff:
                 "after": after,
                 "available": node is not None and node.available,
                 "before": before,
+                "counted": True,
                 "data_lost": False,
                 "drift": drift,
                 "generation": generation,
@@ -191,6 +212,7 @@ class Diff:
             True,
             before.version if before else None,
             after.version if after else None,
+            chain(action, spec.substrate, running=running, places=places, adopts=adopts),
             placed.path,
             desired.fields,
         )
@@ -234,26 +256,19 @@ class Diff:
             action=Action.DESTROY,
             available=node.available,
             before=self._identity(node.version, node.digest),
+            counted=False,
             data_lost=not retained,
             generation=node.generation,
             group=group,
             host=seen.host,
-            live=node.state in (NodeState.RUNNING, NodeState.PAUSED),
+            live=node.state in (_RUNNING, _PAUSED),
             node=node.name,
             reasons=(reason,),
             uid=node.uid,
         )
-        yield Work(
-            change,
-            spec,
-            f"{node.name}@{node.uid}",
-            node,
-            change.live,
-            False,
-            node.version,
-            None,
-            adopts=adopts,
-        )
+        links = chain(Action.DESTROY, spec.substrate, running=change.live, places=False, adopts=adopts)
+        key = f"{node.name}@{node.uid}"
+        yield Work(change, spec, key, node, change.live, False, node.version, None, links)
 
     def _staying(self, recorded: RecordedNode, seen: Seen | None) -> Work:
         """A node that would go and is not touched now: its version stays live."""
@@ -261,12 +276,13 @@ class Diff:
         before = recorded.spec.identity if recorded.spec else None
         if node is not None:
             before = self._identity(node.version, node.digest)
-        running = node is not None and node.state in (NodeState.RUNNING, NodeState.PAUSED)
+        running = node is not None and node.state in (_RUNNING, _PAUSED)
         change = Change(
-            action=Action.NOOP,
+            action=_NOOP,
             after=before,
             available=node is not None and node.available,
             before=before,
+            counted=False,
             generation=recorded.generation,
             group=recorded.group,
             host=recorded.host,

@@ -15,7 +15,6 @@ from planner.options import Options
 from planner.ordered import built, in_order, ordered
 from planner.plan import Budget, FleetPlan, Plan, RolloutSettings, sealed
 from planner.recorded import Recorded
-from planner.render import Renderer
 from planner.sight import Sight, index
 from planner.situation import Findings, Situation
 from planner.spec import NodeSpec
@@ -41,7 +40,6 @@ def make(
     what is wrong in the manifests, with all findings, and FleetctlError for a fleet that is not there.
     """
     places, sights = index(observed)
-    render = Renderer(manifests.render)
     errors: list[Findings] = []
     fleets = []
     taken: dict[tuple[str, int], str] = {}
@@ -54,7 +52,6 @@ def make(
             places=places,
             options=options,
             secrets=secrets,
-            render=render,
             taken=taken,
         )
         findings = Findings()
@@ -105,7 +102,7 @@ def _fleet(situation: Situation, findings: Findings, observed_at: str) -> FleetP
             findings.refusals.append(refusal)
     waves = Waves(minimum={b.scope: b.available_now for b in budgets})
     if judgement.strategy != "none" and not findings.refusals and not findings.errors:
-        waves = order(situation, findings, works, judgement.strategy, budgets)
+        waves = order(situation, works, judgement.strategy, budgets)
     return _document(situation, findings, works, budgets, judgement, waves, observed_at)
 
 
@@ -120,7 +117,7 @@ def _document(
 ) -> FleetPlan:
     rollout = situation.fleet.rollout
     specs: dict[str, NodeSpec] = {
-        w.spec_key: w.spec for w in works if w.spec is not None and (w.moves or w.counts)
+        w.spec_key: w.spec for w in works if w.spec is not None and (w.links or w.counts)
     }
     hosts = {
         name: ordered(situation.manifests.hosts[name])

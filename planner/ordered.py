@@ -8,6 +8,7 @@ which a model holds its values; so the plan's models keep theirs sorted, and not
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel
@@ -15,6 +16,7 @@ from pydantic import AfterValidator, BaseModel
 M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V")
 
+_new = object.__new__
 _set = object.__setattr__
 
 
@@ -24,19 +26,28 @@ def built(kind: type[M], values: dict[str, Any]) -> M:
     It skips validation, which takes most of the time of a large plan; tests hold what is built here
     against the validated construction.
     """
-    model = kind.__new__(kind)
+    model = _new(kind)
     _set(model, "__dict__", values)
-    _set(model, "__pydantic_fields_set__", kind.model_fields.keys())
+    _set(model, "__pydantic_fields_set__", _fields(kind))
     _set(model, "__pydantic_extra__", None)
     _set(model, "__pydantic_private__", None)
     return model
 
 
+@cache
+def _fields(kind: type[BaseModel]) -> set[str]:
+    return set(kind.model_fields)
+
+
+@cache
+def _order(kind: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(sorted(kind.model_fields, key=lambda name: kind.model_fields[name].alias or name))
+
+
 def ordered(model: M) -> M:
     """An equal model that holds its keys, and those of what is inside it, in order."""
     kind = type(model)
-    names = sorted(kind.model_fields, key=lambda n: kind.model_fields[n].alias or n)
-    return built(kind, {name: _ordered(model.__dict__[name]) for name in names})
+    return built(kind, {name: _ordered(model.__dict__[name]) for name in _order(kind)})
 
 
 def in_order(mapping: Mapping[str, V]) -> dict[str, V]:

@@ -4,50 +4,60 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from planner.chain import Chain, part
 from planner.change import Action
 from planner.plan import StepKind
 from planner.work import Work
+
+# A full plan, phase by phase: nothing is changed before all have stopped, nothing starts before all are changed.
+_FULL = (
+    frozenset({StepKind.ADOPT}),
+    frozenset({StepKind.STOP}),
+    frozenset({StepKind.DESTROY}),
+    frozenset({StepKind.CREATE}),
+    frozenset({StepKind.START, StepKind.RELOAD}),
+    frozenset({StepKind.VERIFY}),
+)
 
 
 @dataclass(slots=True)
 class Phase:
     """Works, each with those of its steps that belong to this phase."""
 
-    items: list[tuple[Work, tuple[StepKind, ...]]] = field(default_factory=list)
+    items: list[tuple[Work, Chain]] = field(default_factory=list)
 
 
 def rolling_phases(moving: list[Work], canary: int) -> list[Phase]:
-    """Repairs and new nodes; the canary; the rest; and last the nodes that go."""
-    going = [w for w in moving if w.change.action is Action.DESTROY]
-    early = _in_the_way(going, moving)
-    repairs, down, up = [], [], []
+    """Repairs and new nodes; the canary; the rest; and last the nodes that go.
+
+    What goes and holds a port that another node needs goes first.
+    """
+    destroy = Action.DESTROY
+    going = [w for w in moving if w.change.action is destroy]
+    early = _in_the_way(going, moving) if going else []
+    repairs: list[Work] = []
+    down: list[Work] = []
+    up: list[Work] = []
     for work in moving:
-        if work.change.action is Action.DESTROY:
+        if work.change.action is destroy:
             continue
         if work.disrupts:
             up.append(work)
-        elif work.change.action is Action.CREATE or work.old == work.new:
+        elif work.seen is None or work.change.before is work.change.after:
             repairs.append(work)
         else:
             down.append(work)
     first, second = down[:canary], up[: max(canary - len(down), 0)]
     waves = [early, repairs, first, second, down[len(first) :], up[len(second) :]]
-    waves.append([w for w in going if w not in early])
-    return [Phase([(w, w.chain()) for w in wave]) for wave in waves if wave]
+    waves.append([w for w in going if w not in early] if early else going)
+    return [Phase([(w, w.links) for w in wave]) for wave in waves if wave]
 
 
 def full_phases(moving: list[Work]) -> list[Phase]:
     """Stop all, destroy what has to make room, create all, start all, verify all; in the manifest's order."""
     phases = []
-    for kinds in (
-        (StepKind.ADOPT,),
-        (StepKind.STOP,),
-        (StepKind.DESTROY,),
-        (StepKind.CREATE,),
-        (StepKind.START, StepKind.RELOAD),
-        (StepKind.VERIFY,),
-    ):
-        items = [(w, own) for w in moving if (own := tuple(k for k in w.chain() if k in kinds))]
+    for kinds in _FULL:
+        items = [(w, own) for w in moving if (own := part(w.links, kinds))]
         if items:
             phases.append(Phase(items))
     return phases
@@ -56,8 +66,6 @@ def full_phases(moving: list[Work]) -> list[Phase]:
 def _in_the_way(going: list[Work], moving: list[Work]) -> list[Work]:
     """Nodes that go and hold a port that another one needs: they go first."""
     held = {(w.change.host, w.seen.port): w for w in going if w.seen is not None and w.seen.port is not None}
-    if not held:
-        return []
     needed = {
         (w.change.host, w.spec.port)
         for w in moving

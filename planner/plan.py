@@ -7,8 +7,9 @@ of every model here are in alphabetical order (see `planner.ordered`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import PrivateAttr
 
@@ -184,6 +185,12 @@ class Plan(Model):
     # The document without its plan_id, in two halves around the place where that key stands.
     _halves: tuple[bytes, bytes] | None = PrivateAttr(default=None)
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Plan:
+        """A copy; what was written of the original does not stand for it."""
+        copy = super().model_copy(update=update, deep=deep)
+        copy._halves = None
+        return copy
+
     @property
     def empty(self) -> bool:
         """Whether no fleet has anything to do."""
@@ -206,6 +213,11 @@ def sealed(plan: Plan) -> Plan:
     copy = plan.model_copy(update={"plan_id": sha256(head + tail)})
     copy._halves = halves
     return copy
+
+
+def intact(plan: Plan) -> bool:
+    """Whether the plan's id is the pin of the rest; at once for a plan that was sealed in this process."""
+    return plan._halves is not None or sealed(plan).plan_id == plan.plan_id
 
 
 def encode(plan: Plan) -> bytes:

@@ -11,7 +11,6 @@ from manifests.schema.fleet import Fleet
 from planner.options import Options
 from planner.plan import Refusal
 from planner.recorded import Recorded
-from planner.render import Renderer
 from planner.sight import Places, Sight
 
 
@@ -26,7 +25,6 @@ class Situation:
     places: Places
     options: Options
     secrets: Mapping[str, str]
-    render: Renderer
     taken: dict[tuple[str, int], str] = field(default_factory=dict)
 
     @property

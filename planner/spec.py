@@ -149,11 +149,12 @@ def _secret_field(ref: str, secrets: Mapping[str, str]) -> str:
 
 def config_digest(node_fields: Mapping[str, str]) -> str:
     """The pin of a node's managed fields: sha256 of their canonical JSON."""
-    text = _encode(node_fields)
-    # A flat object of texts: only keys past ASCII sort differently in the RFC.
+    text = "{" + ",".join([f"{_quoted(k)}:{_quoted(node_fields[k])}" for k in sorted(node_fields)]) + "}"
+    # Only keys past ASCII sort differently in the RFC.
     return sha256(text.encode()) if text.isascii() else digest_of(dict(node_fields))
 
 
+_quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
 ).encode

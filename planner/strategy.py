@@ -35,7 +35,7 @@ def decide(
 
     `roomy`: the budget has room for a rolling plan.
     """
-    if not any(w.moves for w in works):
+    if not any(w.links for w in works):
         return Judgement("none")
     moves = transitions(works)
     verdicts = [pairs.transition(old, new) for old, new in moves]
@@ -47,7 +47,7 @@ def decide(
     wanted = situation.fleet.rollout.strategy
     if rolling and wanted != "full" and (roomy or not situation.options.accept_downtime):
         return Judgement("rolling", _once(verdicts + joined))
-    if not any(w.running and w.moves and w.counts for w in works) and wanted != "full":
+    if not any(w.running and w.links and w.counts for w in works) and wanted != "full":
         # Nothing that serves has to stop, so there is no downtime to accept: only what would meet counts.
         pass
     if wanted == "rolling" or not situation.options.accept_downtime:

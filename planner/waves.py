@@ -10,38 +10,25 @@ Nodes that are not available go first in the canary and in the rest: replacing t
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from planner.budget import Scope
+from planner.chain import STOP, VERIFY, Chain, Expects, Link
 from planner.ordered import built
 from planner.phases import Phase, full_phases, rolling_phases
 from planner.plan import Availability, Floor, Precondition, Step, StepKind
-from planner.situation import Findings, Situation
-from planner.spec import UNKEYED, NodeSpec, ReleaseIdentity, config_digest
+from planner.situation import Situation
+from planner.spec import UNKEYED, ReleaseIdentity, config_digest
 from planner.strategy import Strategy
 from planner.work import Work
 
-# How long one effect may take before its outcome is looked up. Generous: a slow disk is not a failure.
 STAGE_MS = 15 * 60_000
-CREATE_MS = 60_000
-START_MS = 60_000
-DESTROY_MS = 60_000
-RELOAD_MS = 30_000
-ADOPT_MS = 30_000
-# Beyond the drain's own timeout: the SIGKILL, and the record of it.
-STOP_SLACK_MS = 15_000
-# Beyond the health deadline and min_ready: the probe that is under way.
-VERIFY_SLACK_MS = 5_000
-_EFFECT_MS = {
-    StepKind.CREATE: CREATE_MS,
-    StepKind.START: START_MS,
-    StepKind.DESTROY: DESTROY_MS,
-    StepKind.RELOAD: RELOAD_MS,
-    StepKind.ADOPT: ADOPT_MS,
-}
-_TAKES_DOWN = frozenset({StepKind.STOP, StepKind.RELOAD})
+"""How long an artifact may take to a host: a large image over a slow line."""
 _ABSENT = Precondition()
+_NOW, _PLACED = Expects.NOW, Expects.PLACED
+_START, _NO_FLOOR = StepKind.START, Floor.NONE
 
 
 @dataclass(slots=True)
@@ -53,11 +40,9 @@ class Waves:
     window: int = 0
 
 
-def order(
-    situation: Situation, findings: Findings, works: list[Work], strategy: Strategy, budgets: list[Scope]
-) -> Waves:
+def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: list[Scope]) -> Waves:
     """All steps of a fleet's plan that was not refused."""
-    moving = [w for w in works if w.moves]
+    moving = [w for w in works if w.links]
     if strategy == "full":
         phases = full_phases(moving)
     else:
@@ -69,100 +54,80 @@ def order(
     first = 1 if waves.steps else 0
     book = _Book(situation, budgets, strategy)
     last: dict[str, int] = {}
-    pins: dict[str, tuple[Precondition, Precondition, Precondition]] = {}
     for number, phase in enumerate(phases, first):
         m = book.open(phase)
-        for work, kinds in phase.items:
-            uid = work.change.uid
-            pinned = pins.get(uid)
-            if pinned is None:
-                pinned = pins[uid] = _preconditions(work)
-            for kind in kinds:
-                after = last.get(uid)
-                step_id = len(waves.steps)
-                waves.steps.append(
-                    _step(step_id, kind, work, number, after, pinned, book.around(kind, work, m), strategy)
-                )
-                last[uid] = step_id
+        for work, links in phase.items:
+            _add(waves.steps, work, links, number, last, book, m)
         book.close(phase)
     waves.minimum = book.minimum
     waves.window = book.window
     return waves
 
 
-def _step(
-    step_id: int,
-    kind: StepKind,
-    work: Work,
-    phase: int,
-    after: int | None,
-    pinned: tuple[Precondition, Precondition, Precondition],
-    available: Availability,
-    strategy: Strategy,
-) -> Step:
-    change, spec = work.change, work.spec
+def _add(
+    steps: list[Step], work: Work, links: Chain, phase: int, last: dict[str, int], book: _Book, m: int
+) -> None:
+    """A work's steps of one phase, each after the one before."""
+    change, spec, seen = work.change, work.spec, work.seen
     assert spec is not None
-    disrupts = kind in _TAKES_DOWN and work.disrupts
-    old_generation = kind in (StepKind.STOP, StepKind.DESTROY, StepKind.ADOPT)
-    generation = work.seen.generation if old_generation and work.seen is not None else change.generation
-    return built(
-        Step,
-        {
-            "after": () if after is None else (after,),
-            "available": available,
-            "deadline_ms": _deadline(kind, spec),
-            "disrupts": disrupts,
-            "floor": Floor.ROLLING if disrupts and strategy == "rolling" else Floor.NONE,
-            "generation": generation,
-            "host": change.host,
-            "id": step_id,
-            "kind": kind,
-            "node": change.node,
-            "phase": phase,
-            "precondition": _precondition(kind, work, pinned),
-            "spec": work.spec_key,
-            "uid": change.uid,
-        },
-    )
-
-
-def _deadline(kind: StepKind, spec: NodeSpec) -> int:
-    if kind is StepKind.STOP:
-        return spec.drain.timeout + STOP_SLACK_MS
-    if kind is StepKind.VERIFY:
-        return spec.health.deadline + spec.health.min_ready + VERIFY_SLACK_MS
-    return _EFFECT_MS[kind]
-
-
-def _preconditions(work: Work) -> tuple[Precondition, Precondition, Precondition]:
-    """What must be so before the node is touched, after it is gone or placed: now, between, placed."""
-    seen = work.seen
-    now = _ABSENT
+    host, node, uid, key = change.host, change.node, change.uid, work.spec_key
+    before, disrupts = last.get(uid), work.disrupts
+    now = placed = _ABSENT
     if seen is not None:
-        now = _pin(config_digest(seen.fields) if seen.fields else None, seen.generation, work.change.before)
+        now = _pin(config_digest(seen.fields) if seen.fields else None, seen.generation, change.before)
+    for link in links:
+        expects = link.expects
+        precondition: Precondition | None = now
+        if expects is _PLACED:
+            placed = _placed(work)
+            precondition = placed
+        elif expects is not _NOW:
+            precondition = None if expects is None else _ABSENT
+        down = disrupts and link.takes_down
+        deadline_ms = link.deadline_ms
+        if link.takes_down and link is STOP:
+            deadline_ms += spec.drain.timeout
+        elif link is VERIFY:
+            deadline_ms += spec.health.deadline + spec.health.min_ready
+        step_id = len(steps)
+        steps.append(
+            built(
+                Step,
+                {
+                    "after": () if before is None else (before,),
+                    "available": book.around(link, work.counts, disrupts, m),
+                    "deadline_ms": deadline_ms,
+                    "disrupts": down,
+                    "floor": book.floor if down else _NO_FLOOR,
+                    "generation": seen.generation if link.old and seen is not None else change.generation,
+                    "host": host,
+                    "id": step_id,
+                    "kind": link.kind,
+                    "node": node,
+                    "phase": phase,
+                    "precondition": precondition,
+                    "spec": key,
+                    "uid": uid,
+                },
+            )
+        )
+        before = step_id
+    last[uid] = before if before is not None else -1
+
+
+def _placed(work: Work) -> Precondition:
+    """What a started node is expected to be: the generation, release and configuration that were placed."""
     wanted = work.wanted
     digest = None
     # A secret that is not keyed yet gets its key when the plan is applied: the digest would be another.
     if wanted is not None and not any(UNKEYED in v for v in wanted.values()):
         digest = config_digest(wanted)
-    return now, _ABSENT, _pin(digest, work.change.generation, work.change.after)
+    return _pin(digest, work.change.generation, work.change.after)
 
 
 def _pin(digest: str | None, generation: int, release: ReleaseIdentity | None) -> Precondition:
     values: dict[str, Any] = {"config_digest": digest, "generation": generation, "release": release}
     return built(Precondition, values)
-
-
-def _precondition(
-    kind: StepKind, work: Work, pinned: tuple[Precondition, Precondition, Precondition]
-) -> Precondition | None:
-    if kind is StepKind.VERIFY:
-        return None
-    if kind is StepKind.CREATE:
-        return pinned[1] if work.cleared else pinned[0]
-    if kind is StepKind.START and work.places:
-        return pinned[2]
-    return pinned[0]
 
 
 def _stage(waves: Waves, moving: list[Work], available: int) -> None:
@@ -171,7 +136,7 @@ def _stage(waves: Waves, moving: list[Work], available: int) -> None:
     staged: set[tuple[str, str, str]] = set()
     for work in moving:
         spec = work.spec
-        if spec is None or not work.starts:
+        if spec is None or not any(link.kind is _START for link in work.links):
             continue
         key = (work.change.host, spec.artifact.digest, spec.artifact.name)
         if key in staged:
@@ -202,19 +167,22 @@ class _Book:
         self._now = {scope.scope: scope.available_now for scope in budgets}
         self.minimum = dict(self._now)
         self.window = budgets[0].window if self._rolling else 0
-        self._numbers: dict[tuple[int, int, int], Availability] = {}
+        self._numbers: dict[tuple[bool, bool], Availability] = {}
+        self.floor = Floor.ROLLING if self._rolling else Floor.NONE
         self._base = budgets[0].available_now
 
     def open(self, phase: Phase) -> int:
         """How many available nodes can be down at once in this phase, at most."""
-        down = [w for w, kinds in phase.items if w.disrupts and not _TAKES_DOWN.isdisjoint(kinds)]
+        down = [w for w, links in phase.items if w.disrupts and any(link.takes_down for link in links)]
         fleet = self._at_once(down, self._budgets[0]) if down else 0
         for scope in self._budgets:
-            inside = down if scope is self._budgets[0] else [w for w in down if _in(w, scope)]
-            m = fleet if scope is self._budgets[0] else min(fleet, self._at_once(inside, scope))
+            m = fleet
+            if scope is not self._budgets[0]:
+                m = min(fleet, self._at_once([w for w in down if _in(w, scope)], scope))
             self.minimum[scope.scope] = min(self.minimum[scope.scope], self._now[scope.scope] - m)
         if not self._rolling:
             self.window = max(self.window, fleet)
+        self._numbers.clear()
         return fleet
 
     def _at_once(self, down: list[Work], scope: Scope) -> int:
@@ -226,45 +194,37 @@ class _Book:
                 inside = sum(1 for w in down if _in(w, group))
                 most = min(most, len(down) - inside + min(inside, group.window))
         if self._per_host is not None:
-            hosts: dict[str, int] = {}
-            for work in down:
-                hosts[work.change.host] = hosts.get(work.change.host, 0) + 1
+            hosts = Counter(w.change.host for w in down)
             most = min(most, sum(min(n, self._per_host) for n in hosts.values()))
         return most
 
-    def around(self, kind: StepKind, work: Work, m: int) -> Availability:
+    def around(self, link: Link, counts: bool, disrupts: bool, m: int) -> Availability:
         """Available nodes before, during and after a step of this phase."""
-        base = self._base
-        if kind in _TAKES_DOWN and work.disrupts:
-            key = (base - max(m - 1, 0), base - m, base - m)
-        elif kind is StepKind.VERIFY and work.counts:
-            # What takes itself for available already (a node that is only probed again) adds nothing.
-            key = (base - m, base - m, base - m + 1)
-        else:
-            key = (base - m, base - m, base - m)
+        down, back = disrupts and link.takes_down, counts and link.back
+        key = (down, back)
         found = self._numbers.get(key)
         if found is None:
-            before, during, after = key
-            found = self._numbers[key] = Availability(after=after, before=before, during=during)
+            low = self._base - m
+            found = self._numbers[key] = Availability(
+                after=low + 1 if back else low, before=low + 1 if down else low, during=low
+            )
         return found
 
     def close(self, phase: Phase) -> None:
         """Everything of the phase succeeded: who is available now."""
         for scope in self._budgets:
+            whole = scope is self._budgets[0]
             self._now[scope.scope] += sum(
-                _gain(w, kinds)
-                for w, kinds in phase.items
-                if w.counts and (scope is self._budgets[0] or _in(w, scope))
+                _gain(w, links) for w, links in phase.items if w.counts and (whole or _in(w, scope))
             )
         self._base = self._now[self._budgets[0].scope]
 
 
-def _gain(work: Work, kinds: tuple[StepKind, ...]) -> int:
-    down = work.disrupts and not _TAKES_DOWN.isdisjoint(kinds)
-    up = StepKind.VERIFY in kinds
-    if work.disrupts:
-        return int(up) - int(down)
-    return int(up and not work.change.available)
+def _gain(work: Work, links: Chain) -> int:
+    back = any(link.back for link in links)
+    if not work.change.available:
+        return int(back)
+    return int(back) - int(any(link.takes_down for link in links))
 
 
 def _in(work: Work, scope: Scope) -> bool:

@@ -229,7 +229,9 @@ def main() -> None:
     after_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     steps = sum(len(f.steps) for f in made.fleets)
     print(f"total    {total_ms:8.0f} ms CPU for {given.nodes} nodes, {steps} steps, {size / 1e6:.1f} MB")
-    print(f"memory   {after_kib / 1024:8.0f} MiB peak, {(after_kib - before_kib) / 1024:.0f} MiB of it by planning")
+    print(
+        f"memory   {after_kib / 1024:8.0f} MiB peak, {(after_kib - before_kib) / 1024:.0f} MiB of it by planning"
+    )
 
 
 if __name__ == "__main__":

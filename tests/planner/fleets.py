@@ -16,6 +16,7 @@ from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
 from manifests.schema.release import Release
+from manifests.template import Renderer
 from planner.make import make
 from planner.observed import HealthState, NodeState, ObservedHost, ObservedNode, Snapshot
 from planner.options import Options
@@ -105,6 +106,7 @@ def manifests(
 ) -> Manifests:
     if releases is None:
         releases = [release(v) for v in ("1.0.0", "1.1.0", "1.2.0", "2.0.0")]
+    values.setdefault("render", Renderer().render)
     return Manifests(
         fleets={f.name: f for f in fleets},
         hosts={h.name: h for h in (host("localhost"), *hosts)},

@@ -1,0 +1,97 @@
+"""What a change of a node is made of: the chain of its steps, as a table by action and substrate.
+
+A host's folder is used again by the next generation; a container or domain itself has to go before another
+can bear its name. A restart of what only stopped places nothing new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+
+from planner.change import Action
+from planner.plan import StepKind
+
+# How long one effect may take before its outcome is looked up. Generous: a slow disk is not a failure.
+CREATE_MS = 60_000
+START_MS = 60_000
+DESTROY_MS = 60_000
+RELOAD_MS = 30_000
+ADOPT_MS = 30_000
+# Beyond the drain's own timeout: the SIGKILL, and the record of it.
+STOP_SLACK_MS = 15_000
+# Beyond the health deadline and min_ready: the probe that is under way.
+VERIFY_SLACK_MS = 5_000
+
+
+class Expects(Enum):
+    """What a step finds when it starts: the node as it was seen, no record of it, or what the chain placed."""
+
+    NOW = 0
+    ABSENT = 1
+    PLACED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One step of a chain. `takes_down`: an available node is not available after it; `back`: it is again.
+
+    `old`: it acts on the generation that was seen, not on the one that will be. `deadline_ms` is added to
+    what the node's own specification allows for stop and verify.
+    """
+
+    kind: StepKind
+    expects: Expects | None
+    deadline_ms: int
+    takes_down: bool = False
+    back: bool = False
+    old: bool = False
+
+
+Chain = tuple[Link, ...]
+
+STOP = Link(StepKind.STOP, Expects.NOW, STOP_SLACK_MS, takes_down=True, old=True)
+CLEAR = Link(StepKind.DESTROY, Expects.NOW, DESTROY_MS, old=True)
+CREATE_OVER = Link(StepKind.CREATE, Expects.NOW, CREATE_MS)
+CREATE_NEW = Link(StepKind.CREATE, Expects.ABSENT, CREATE_MS)
+START_PLACED = Link(StepKind.START, Expects.PLACED, START_MS)
+START_AGAIN = Link(StepKind.START, Expects.NOW, START_MS)
+RELOAD = Link(StepKind.RELOAD, Expects.NOW, RELOAD_MS, takes_down=True)
+ADOPT = Link(StepKind.ADOPT, Expects.NOW, ADOPT_MS, old=True)
+VERIFY = Link(StepKind.VERIFY, None, VERIFY_SLACK_MS, back=True)
+
+_NEW: Chain = (CREATE_NEW, START_PLACED, VERIFY)
+_OVER: dict[str, Chain] = {
+    "host": (CREATE_OVER, START_PLACED, VERIFY),
+    "docker": (CLEAR, *_NEW),
+    "qemu": (CLEAR, *_NEW),
+}
+
+
+@cache
+def chain(action: Action, substrate: str, *, running: bool, places: bool, adopts: bool) -> Chain:
+    """The steps of a change, in order.
+
+    `running`: there is something to stop; `places`: a restart that places a new generation; `adopts`: the
+    record has to be taken over first.
+    """
+    links: Chain = ()
+    stop: Chain = (STOP,) if running else ()
+    if action is Action.CREATE:
+        links = _NEW
+    elif action is Action.REPLACE or (action is Action.RESTART and places):
+        links = (*stop, *_OVER[substrate])
+    elif action is Action.RESTART:
+        links = (START_AGAIN, VERIFY)
+    elif action is Action.RELOAD:
+        links = (RELOAD, VERIFY)
+    elif action is Action.DESTROY:
+        links = (*stop, CLEAR)
+    return (ADOPT, *links) if adopts else links
+
+
+@cache
+def part(links: Chain, kinds: frozenset[StepKind]) -> Chain:
+    """Those steps of a chain that are of these kinds."""
+    return tuple(link for link in links if link.kind in kinds)

@@ -1,0 +1,130 @@
+"""What nodes of one group, host, release and process have in common, prepared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from manifests.diagnostics import error
+from manifests.manifest import Path
+from manifests.schema.fleet import Health, Limits, ReleasePin
+from planner.artifact import select
+from planner.ordered import ordered
+from planner.placement import Placed
+from planner.process import Process, merged
+from planner.situation import Findings, Situation
+from planner.spec import ArtifactPin, NodeSpec
+
+# Where nodes live when a Host document that was made by a program names no root.
+ROOT_DEFAULT = "/var/lib/fleetctl"
+_DEFAULTS: dict[str, Any] = {name: field.default for name, field in sorted(NodeSpec.model_fields.items())}
+_NO_LIMITS = ordered(Limits())
+
+
+@dataclass(slots=True)
+class Frame:
+    """What nodes of one group, host, release and process have in common."""
+
+    values: dict[str, Any]
+    context: dict[str, Any]
+    process: Process
+    process_path: Path
+    health: Health | None
+    address: str
+    root: str
+    data_path: str | None
+
+
+def frame_of(situation: Situation, findings: Findings, placed: Placed, pin: ReleasePin) -> Frame | None:
+    """The frame of a node and of its likes; None, with a finding, when there is no release for it."""
+    group, fleet = placed.group, situation.fleet
+    release = situation.manifests.releases.get((pin.product, pin.version))
+    if release is None:
+        path: Path = ("release", "version")
+        findings.errors.append(
+            error(
+                "release.unknown",
+                "No such release",
+                f"no document of kind Release is {pin.product} {pin.version}",
+                span=situation.manifests.where(situation.key, path),
+                hint=f"add a document of kind Release with product: {pin.product} and version: {pin.version}",
+                path="release.version",
+            )
+        )
+        return None
+    artifact = select(situation, findings, placed, release)
+    if artifact is None:
+        return None
+    host = situation.manifests.hosts[placed.host]
+    root = host.root or ROOT_DEFAULT
+    address = host.address or (host.ssh.address if host.ssh is not None else "127.0.0.1")
+    seen = situation.places.get((placed.host, group.substrate))
+    process = merged(group.process, placed.node.process if placed.node else None)
+    values = dict(_DEFAULTS)
+    values.update(
+        artifact=artifact,
+        commit=release.commit,
+        container=None if group.container is None else ordered(group.container),
+        data=None if group.data is None else ordered(group.data),
+        default_on_change=process.on_change,
+        drain=ordered(fleet.rollout.drain),
+        host=placed.host,
+        limits=_NO_LIMITS if process.limits is None else ordered(process.limits),
+        product=release.product,
+        protocol=release.protocol,
+        reload_signal=process.reload_signal,
+        substrate=group.substrate,
+        user=process.user,
+        version=release.version,
+    )
+    context = {
+        "fleet": {"name": fleet.name, "trust_domain": fleet.trust_domain},
+        "group": _known(name=group.name, labels=group.labels, port=group.port),
+        "host": _known(
+            name=host.name, address=address, labels=host.labels, root=root, arch=seen.arch if seen else None
+        ),
+        "release": _known(
+            product=release.product, version=release.version, commit=release.commit, protocol=release.protocol
+        ),
+        "artifact": _artifact_context(root, artifact),
+        "vars": situation.manifests.vars,
+    }
+    templated = any("{" in text for text in _health_texts(group.health))
+    if not templated:
+        values["health"] = ordered(group.health)
+    overridden = placed.node is not None and placed.node.process is not None
+    return Frame(
+        values,
+        context,
+        process,
+        (*placed.path, "process") if overridden else ("groups", placed.group_index, "process"),
+        group.health if templated else None,
+        address,
+        root,
+        None if group.data is None else group.data.path,
+    )
+
+
+def _health_texts(health: Health) -> list[str]:
+    texts = [health.http.path] if health.http is not None else []
+    return texts + (list(health.command.command) if health.command is not None else [])
+
+
+def _artifact_context(root: str, artifact: ArtifactPin) -> dict[str, Any]:
+    return {
+        "path": artifact_path(root, artifact),
+        "digest": artifact.digest,
+        "name": artifact.name,
+        "source": artifact.source,
+        "arch": artifact.arch,
+    }
+
+
+def artifact_path(root: str, artifact: ArtifactPin) -> str:
+    """Where an artifact lies on a host: immutable, one place per digest."""
+    return f"{root}/artifacts/sha256/{artifact.digest.removeprefix('sha256:')}/{artifact.name}"
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    """What has a value: the others are undefined in a template, and so an error with a place."""
+    return {name: value for name, value in values.items() if value is not None}
