@@ -7,6 +7,7 @@ another release, or with a defect, is stopped by what it says itself.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 from manifests.address import FleetAddress, GroupAddress, HostAddress, NodeAddress, parse
 from planner.change import Change
@@ -68,7 +69,7 @@ def _fleet(plan: FleetPlan) -> list[str]:
         found.append("it is a full plan, and no downtime was accepted")
     if plan.rollout.strategy == "none" and plan.steps:
         found.append("it has steps and no strategy")
-    found += availability(plan, steps)
+    found += availability(plan)
     found += versions(plan)
     return found
 
@@ -123,7 +124,7 @@ def _change(plan: FleetPlan, change: Change, steps: list[Step], found: list[str]
     if rest not in allowed:
         found.append(f"{name} is to {change.action}, and its steps are: {kinds or 'none'}")
         return
-    for before, step in zip(steps, steps[1:], strict=False):
+    for before, step in pairwise(steps):
         if before.id not in step.after:
             found.append(f"{name}: {step.kind} does not wait for {before.kind}")
     if not steps:

@@ -1,137 +1,141 @@
-"""The budget's part of the proof: who is available at worst, around every step, in every scope."""
+"""The budget's part of the proof: who is available at worst, around every step, in every scope.
+
+A phase is a barrier, so before each everything of the lower ones is done. Inside a phase, at worst as many
+nodes are down at once as the windows let go, and none of those that come back is back yet.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 
 from planner.change import Change
 from planner.plan import Budget, FleetPlan, Step
 
 FLEET = "fleet"
+_DOWN = ("stop", "reload")
 
 
-def availability(plan: FleetPlan, steps: Mapping[str, Sequence[Step]]) -> list[str]:
-    """The violations of budgets and of the numbers beside each step.
-
-    A phase is a barrier, so before each everything of the lower ones is done. Inside a phase, at worst as
-    many nodes are down at once as the windows let go, and none of those that come back is back yet.
-    """
-    found: list[str] = []
-    counted = {c.uid: c for c in plan.changes if c.counted}
-    budgets = {b.scope: b for b in plan.budgets}
-    if FLEET not in budgets:
+def availability(plan: FleetPlan) -> list[str]:
+    """The violations of budgets and of the numbers beside each step."""
+    if not any(b.scope == FLEET for b in plan.budgets):
         return ["the fleet has no budget"]
+    proof = _Proof(plan)
     for budget in plan.budgets:
-        _resolved(budget, _inside(counted, budget), found)
-    rolling = plan.rollout.strategy == "rolling"
-    if rolling and plan.rollout.window > budgets[FLEET].window:
-        found.append("the window is wider than the fleet's")
-    now = {b.scope: sum(c.available for c in _inside(counted, b)) for b in plan.budgets}
-    minimum = dict(now)
-    up = {uid for uid, c in counted.items() if c.available}
+        proof.resolved(budget)
     phases: dict[int, list[Step]] = {}
     for step in plan.steps:
         phases.setdefault(step.phase, []).append(step)
     for number in sorted(phases):
-        inside = phases[number]
-        down = []
-        for step in inside:
-            takes = step.kind in ("stop", "reload") and step.uid in up
-            if step.disrupts != takes:
-                found.append(
-                    f"step {step.id} {'takes' if takes else 'does not take'} an available node down, "
-                    f"and says otherwise"
-                )
-            if takes:
-                assert step.uid is not None
-                down.append(step.uid)
-                if rolling and step.floor != "rolling":
-                    found.append(f"step {step.id} takes a node down without keeping the floor")
-        m = _at_once(plan, budgets, [counted[u] for u in down], rolling)
-        for scope, budget in budgets.items():
-            here = m if scope == FLEET else min(m, _alone(budget, [counted[u] for u in down], rolling))
-            low = now[scope] - here
-            minimum[scope] = min(minimum[scope], low)
-            if rolling and here and low < budget.floor:
-                found.append(
+        proof.phase(number, phases[number])
+    for scope, budget in proof.budgets.items():
+        if budget.minimum != proof.minimum[scope]:
+            proof.found.append(
+                f"{scope} may go down to {proof.minimum[scope]}, and the plan says {budget.minimum}"
+            )
+    return proof.found
+
+
+class _Proof:
+    def __init__(self, plan: FleetPlan) -> None:
+        self.found: list[str] = []
+        self.budgets = {b.scope: b for b in plan.budgets}
+        self._rollout = plan.rollout
+        self._rolling = plan.rollout.strategy == "rolling"
+        self._counted = {c.uid: c for c in plan.changes if c.counted}
+        self._up = {uid for uid, c in self._counted.items() if c.available}
+        self.minimum = {scope: self._available(scope) for scope in self.budgets}
+        if self._rolling and plan.rollout.window > self.budgets[FLEET].window:
+            self.found.append("the window is wider than the fleet's")
+
+    def resolved(self, budget: Budget) -> None:
+        """That a budget's numbers are those of the nodes it is about."""
+        name = budget.scope
+        inside = sum(1 for c in self._counted.values() if _inside(c, name))
+        if budget.count != inside:
+            self.found.append(f"{name} counts {budget.count} nodes and has {inside}")
+        if budget.available_now != self._available(name):
+            self.found.append(f"{name} takes {budget.available_now} nodes for available")
+        if budget.floor != max(inside - budget.max_unavailable, 0) or budget.hard_floor != budget.reserve:
+            self.found.append(f"{name} has a floor that is not its budget's")
+        if budget.floor < budget.hard_floor:
+            self.found.append(f"{name} would roll into its reserve")
+
+    def phase(self, number: int, steps: list[Step]) -> None:
+        """One phase at worst, and then as it ends."""
+        down = self._disruptions(steps)
+        m = self._at_once(down)
+        for scope, budget in self.budgets.items():
+            inside = down if scope == FLEET else [c for c in down if _inside(c, scope)]
+            here = m if scope == FLEET else min(m, self._window(budget, inside))
+            low = self._available(scope) - here
+            self.minimum[scope] = min(self.minimum[scope], low)
+            if self._rolling and here and low < budget.floor:
+                self.found.append(
                     f"phase {number} may leave {low} of {scope} available, and the floor is {budget.floor}"
                 )
-            if rolling and down and not here and _matters(budget, [counted[u] for u in down]):
-                found.append(f"phase {number} can never start: nothing of {scope} may go down")
-        _numbers(inside, up, counted, now[FLEET], m, found)
-        for step in inside:
-            if step.uid not in counted:
-                continue
-            if step.kind == "verify":
-                up.add(step.uid)
-            elif step.kind in ("stop", "reload"):
-                up.discard(step.uid)
-        for scope, budget in budgets.items():
-            now[scope] = (
-                len(up) if scope == FLEET else sum(1 for u in up if scope == f"group/{counted[u].group}")
-            )
-    for scope, budget in budgets.items():
-        if budget.minimum != minimum[scope]:
-            found.append(f"{scope} may go down to {minimum[scope]}, and the plan says {budget.minimum}")
-    return found
+            if self._rolling and inside and not here:
+                self.found.append(f"phase {number} can never start: nothing of {scope} may go down")
+        self._numbers(steps, m)
+        for step in steps:
+            if step.uid in self._counted:
+                if step.kind == "verify":
+                    self._up.add(step.uid)
+                elif step.kind in _DOWN:
+                    self._up.discard(step.uid)
+
+    def _disruptions(self, steps: Iterable[Step]) -> list[Change]:
+        """The available nodes that these steps take down, whatever the steps say of it."""
+        down = []
+        for step in steps:
+            takes = step.kind in _DOWN and step.uid in self._up
+            if step.disrupts != takes:
+                does = "takes" if takes else "does not take"
+                self.found.append(f"step {step.id} {does} an available node down, and says otherwise")
+            if takes and step.uid is not None:
+                down.append(self._counted[step.uid])
+                if self._rolling and step.floor != "rolling":
+                    self.found.append(f"step {step.id} takes a node down without keeping the floor")
+        return down
+
+    def _at_once(self, down: list[Change]) -> int:
+        """How many of these may be down at one moment, at most."""
+        if not self._rolling or not down:
+            return len(down)
+        by_group = 0
+        for name, n in Counter(c.group for c in down).items():
+            budget = self.budgets.get(f"group/{name}")
+            by_group += n if budget is None else min(n, budget.window)
+        limit = self._rollout.max_unavailable_per_host
+        by_host = len(down)
+        if limit is not None:
+            by_host = sum(min(n, limit) for n in Counter(c.host for c in down).values())
+        return min(len(down), self._rollout.window, by_group, by_host)
+
+    def _window(self, budget: Budget, down: list[Change]) -> int:
+        return min(len(down), budget.window) if self._rolling else len(down)
+
+    def _available(self, scope: str) -> int:
+        return len(self._up) if scope == FLEET else sum(_inside(self._counted[u], scope) for u in self._up)
+
+    def _numbers(self, steps: Iterable[Step], m: int) -> None:
+        """Before, during and after each step: everything that may be down at once is, but for the step itself."""
+        low = len(self._up) - m
+        for step in steps:
+            said = step.available
+            before = low + 1 if step.kind in _DOWN and step.uid in self._up else low
+            after = low + 1 if step.kind == "verify" and step.uid in self._counted else low
+            if said is None or said.during != low or said.before != before or said.after != after:
+                self.found.append(
+                    f"step {step.id} says {_said(step)} nodes are available around it; "
+                    f"at worst it is {before}, {low}, {after}"
+                )
 
 
-def _inside(counted: Mapping[str, Change], budget: Budget) -> list[Change]:
-    return [c for c in counted.values() if budget.scope in (FLEET, f"group/{c.group}")]
+def _inside(change: Change, scope: str) -> bool:
+    return scope in (FLEET, f"group/{change.group}")
 
 
-def _resolved(budget: Budget, inside: list[Change], found: list[str]) -> None:
-    name = budget.scope
-    if budget.count != len(inside):
-        found.append(f"{name} counts {budget.count} nodes and has {len(inside)}")
-    if budget.available_now != sum(c.available for c in inside):
-        found.append(f"{name} takes {budget.available_now} nodes for available")
-    if budget.floor != max(len(inside) - budget.max_unavailable, 0) or budget.hard_floor != budget.reserve:
-        found.append(f"{name} has a floor that is not its budget's")
-    if budget.floor < budget.hard_floor:
-        found.append(f"{name} would roll into its reserve")
-
-
-def _at_once(plan: FleetPlan, budgets: Mapping[str, Budget], down: list[Change], rolling: bool) -> int:
-    """How many of these may be down at one moment, at most."""
-    if not rolling or not down:
-        return len(down)
-    groups = Counter(c.group for c in down)
-    by_group = sum(
-        min(n, budgets[f"group/{g}"].window) if f"group/{g}" in budgets else n for g, n in groups.items()
-    )
-    by_host = len(down)
-    if plan.rollout.max_unavailable_per_host is not None:
-        limit = plan.rollout.max_unavailable_per_host
-        by_host = sum(min(n, limit) for n in Counter(c.host for c in down).values())
-    return min(len(down), plan.rollout.window, by_group, by_host)
-
-
-def _alone(budget: Budget, down: list[Change], rolling: bool) -> int:
-    inside = [c for c in down if budget.scope == f"group/{c.group}"]
-    return min(len(inside), budget.window) if rolling else len(inside)
-
-
-def _matters(budget: Budget, down: list[Change]) -> bool:
-    return budget.scope == FLEET or any(budget.scope == f"group/{c.group}" for c in down)
-
-
-def _numbers(
-    steps: list[Step], up: set[str], counted: Mapping[str, Change], base: int, m: int, found: list[str]
-) -> None:
-    """Before, during and after each step: with everything that may be down at once down, but for the step itself."""
-    low = base - m
-    for step in steps:
-        said = step.available
-        if said is None:
-            found.append(f"step {step.id} does not say who is available")
-            continue
-        takes = step.kind in ("stop", "reload") and step.uid in up
-        before = low + 1 if takes else low
-        after = low + 1 if step.kind == "verify" and step.uid in counted else low
-        if (said.before, said.during, said.after) != (before, low, after):
-            found.append(
-                f"step {step.id} says {said.before}, {said.during}, {said.after} nodes are available around it; "
-                f"at worst it is {before}, {low}, {after}"
-            )
+def _said(step: Step) -> str:
+    a = step.available
+    return "nothing of how many" if a is None else f"{a.before}, {a.during}, {a.after}"
