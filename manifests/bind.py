@@ -17,6 +17,7 @@ from manifests.manifest import Path
 from manifests.schema.base import API_VERSION
 from manifests.schema.kinds import KINDS, Kind, models_at
 from manifests.source import Document, span_of
+from manifests.suggest import did_you_mean
 from manifests.tree import BROKEN, Broken, Rendered, entry, locate
 
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,14}")
@@ -48,7 +49,7 @@ def kind_of(document: Document, value: dict[str, Any], findings: list[Diagnostic
             "A document's kind is not known",
             f"{shown!r} is none of {', '.join(KINDS)}.",
             span=span_of(pair[1]),
-            hint=wording.did_you_mean(shown, KINDS),
+            hint=did_you_mean(shown, KINDS),
         )
     findings.append(found)
     return None

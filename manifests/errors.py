@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from manifests.diagnostics import Diagnostic
 
+# Findings of the budget rules: 25% of 3 is refused when it is planned, as design section 4 has it.
+REFUSED_CODES = "budget."
 # A template may be a whole file's content; a message shows its beginning.
 TEMPLATE_SHOWN_MAX = 200
 
@@ -68,6 +70,9 @@ class ManifestError(FleetctlError):
         errors = [d for d in diagnostics if d.is_error]
         super().__init__(f"{len(errors)} error{'s' if len(errors) != 1 else ''} in the manifests")
         self.diagnostics = tuple(diagnostics)
+        # What is understood and only asks for too much is refused; the rest is not understood.
+        if errors and all(d.code.startswith(REFUSED_CODES) for d in errors):
+            self.exit_code = ExitCode.REFUSED
 
 
 class TemplateError(FleetctlError):

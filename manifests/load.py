@@ -97,6 +97,13 @@ def _variables(shelf: Shelf, options: Mapping[str, str], files: Sequence[FilePat
     return values
 
 
+_NOT_REGULAR = ("file.not-regular", "A path is no regular file")
+_TWICE = ("file.twice", "A file is read twice")
+_MISSING = ("file.missing", "A file does not exist")
+_UNREADABLE = ("file.unreadable", "A file cannot be read")
+_NO_PROBLEM = ("", "", "", None)
+
+
 class Shelf:
     """The files of one invocation: what was read, its pins, and where relative paths lead."""
 
@@ -130,34 +137,32 @@ class Shelf:
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a regular file, which is pinned and remembered; None and a finding otherwise."""
+        data, problem = self._bytes(path)
+        if data is None:
+            code, summary, detail, hint = problem
+            self.refuse(path, code, summary, detail, hint)
+        else:
+            self.digests[path] = sha256(data)
+        return data
+
+    def _bytes(self, path: str) -> tuple[bytes | None, tuple[str, str, str, str | None]]:
         try:
-            with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123 - needs the opener
+            with open(path, "rb", opener=_without_waiting) as file:
                 status = os.fstat(file.fileno())
                 if not stat.S_ISREG(status.st_mode):
-                    return self._refuse(
-                        path,
-                        "file.not-regular",
-                        "A path is no regular file",
-                        "A device or a pipe cannot be pinned.",
-                    )
+                    return None, (*_NOT_REGULAR, "A device or a pipe cannot be pinned.", None)
                 earlier = self._taken.setdefault((status.st_dev, status.st_ino), path)
                 if earlier is not path:
-                    return self._refuse(
-                        path, "file.twice", "A file is read twice", f"It was already read as {earlier}.",
-                        "keep overlays in a folder of their own",
-                    )  # fmt: skip
-                data = file.read(FILE_BYTES_MAX + 1)
+                    detail = f"It was already read as {earlier}."
+                    return None, (*_TWICE, detail, "keep overlays in a folder of their own")
+                return file.read(FILE_BYTES_MAX + 1), _NO_PROBLEM
         except FileNotFoundError:
-            return self._refuse(path, "file.missing", "A file does not exist", f"{path} was not found.")
+            return None, (*_MISSING, f"{path} was not found.", None)
         except IsADirectoryError:
-            return self._refuse(
-                path, "file.not-regular", "A path is no regular file", f"{path} is a directory."
-            )
+            return None, (*_NOT_REGULAR, f"{path} is a directory.", None)
         except (OSError, ValueError) as e:
             reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-            return self._refuse(path, "file.unreadable", "A file cannot be read", f"{path}: {reason}.")
-        self.digests[path] = sha256(data)
-        return data
+            return None, (*_UNREADABLE, f"{path}: {reason}.", None)
 
     def folder_of(self, file: str) -> str:
         """The absolute folder that relative paths written in this file are relative to."""
@@ -167,7 +172,7 @@ class Shelf:
         """The sha256 pin of a file that a node is given, by absolute path; None where it cannot be read."""
         if path not in self.digests:
             try:
-                with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123
+                with open(path, "rb", opener=_without_waiting) as file:
                     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                         return None
                     self.digests[path] = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
@@ -186,17 +191,18 @@ class Shelf:
         try:
             names = sorted(n for n in os.listdir(path) if n.endswith(SUFFIXES) and not n.startswith("."))  # noqa: PTH208
         except OSError as e:
-            self._refuse(path, "file.unreadable", "A directory cannot be read", f"{path}: {e.strerror}.")
+            self.refuse(path, "file.unreadable", "A directory cannot be read", f"{path}: {e.strerror}.")
             return []
         files = [os.path.join(path, name) for name in names]  # noqa: PTH118
         if not files:
-            self._refuse(
+            self.refuse(
                 path, "file.no-manifests", "A directory holds no manifest",
                 f"{path} has no *.yaml or *.yml; folders below it are not searched.",
             )  # fmt: skip
         return files
 
-    def _refuse(self, path: str, code: str, summary: str, detail: str, hint: str | None = None) -> None:
+    def refuse(self, path: str, code: str, summary: str, detail: str, hint: str | None = None) -> None:
+        """Notes a path that cannot be used."""
         self.findings.append(error(code, summary, detail, span=Span(path, 1, 1), hint=hint))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from manifests.source import COLLECTION
-from manifests.tree import MERGE, entry
+from manifests.tree import entry
 
 # By kind and key path (list places left out): what names an item of the list.
 LISTS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -71,9 +71,9 @@ def _mapping(
 def _value(
     path: tuple[str, ...], base: Node, base_value: Any, over: Node, over_value: Any, whole: bool
 ) -> tuple[Node, Any]:
-    if not whole and isinstance(base, MappingNode) and isinstance(over, MappingNode):
-        if isinstance(base_value, dict) and isinstance(over_value, dict):
-            return _mapping(path, base, base_value, over, over_value)
+    both = isinstance(base_value, dict) and isinstance(over_value, dict)
+    if both and not whole and isinstance(base, MappingNode) and isinstance(over, MappingNode):
+        return _mapping(path, base, base_value, over, over_value)
     named = LISTS.get(path)
     if named is not None and isinstance(base_value, tuple) and isinstance(over_value, tuple):
         return _named(path, named, base, base_value, over, over_value)

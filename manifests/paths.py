@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from manifests.assemble import Assembled
 from manifests.diagnostics import Diagnostic, Span, error, warning
 from manifests.manifest import LOCALHOST, Key, Path
-from manifests.schema.base import API_VERSION, SecretValue
+from manifests.schema.base import SecretValue
 from manifests.schema.fleet import EnvVar, File, Fleet, Process, ProcessOverride
 from manifests.schema.host import Host, Ssh
 from manifests.schema.release import Release
@@ -50,9 +50,8 @@ class _Resolver:
         for name, host in hosts.items():
             hosts[name] = self._host(host)
         if LOCALHOST not in hosts and "Host" not in self.assembled.incomplete:
-            hosts[LOCALHOST] = Host(
-                api_version=API_VERSION, kind="Host", name=LOCALHOST, root=self._root(LOCALHOST)
-            )
+            root = self._root(LOCALHOST)
+            hosts[LOCALHOST] = Host(api_version="fleetctl/v1", kind="Host", name=LOCALHOST, root=root)
         for key, release in self.assembled.releases.items():
             self.assembled.releases[key] = self._release(release)
         for name, fleet in self.assembled.fleets.items():

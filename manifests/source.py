@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from manifests.diagnostics import Diagnostic, Span, error
@@ -59,8 +59,10 @@ class _Stream:
         self._at = 0
         self.name = name
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         at = self._at
+        if size < 0:
+            size = len(self._data)
         self._at = at + size
         return self._data[at : self._at]
 
@@ -74,7 +76,7 @@ class _Composer(CParser):
         self.count = 0
         self.depth = 0
 
-    def descend_resolver(self, parent: Any, index: Any) -> None:
+    def descend_resolver(self, parent: Any, index: Any) -> None:  # noqa: ARG002 - the parser's callback
         self.count += 1
         self.depth += 1
         if self.depth > DEPTH_MAX or self.count > NODES_MAX:
@@ -83,7 +85,7 @@ class _Composer(CParser):
     def ascend_resolver(self) -> None:
         self.depth -= 1
 
-    def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:
+    def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:  # noqa: ARG002
         if kind is ScalarNode:
             return PLAIN if implicit[0] else TEXT
         return COLLECTION
@@ -174,6 +176,8 @@ def compose(data: bytes, file: str) -> tuple[list[Document], list[Diagnostic]]:
     try:
         while composer.check_node():
             root = composer.get_node()
+            if root is None:
+                break
             if isinstance(root, MappingNode):
                 problem = _aliases(root, file) if "*" in text and "&" in text else None
                 if problem is None:

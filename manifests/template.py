@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from manifests.errors import TemplateError
@@ -43,7 +44,17 @@ _SIMPLE = re.compile(
 )
 Reference = tuple[str, ...]
 """A name as its parts: ("node", "port")."""
-_Part = str | tuple[Reference, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a name's value goes, and what stands there when it has none."""
+
+    reference: Reference
+    default: str | None
+
+
+_Part = str | Place
 _UNKNOWN = object()
 
 
@@ -74,10 +85,7 @@ class Renderer:
             return compiled.render(context)
         out: list[str] = []
         for part in compiled:
-            if type(part) is str:
-                out.append(part)
-            else:
-                out.append(_resolve(text, part[0], part[1], context))
+            out.append(_resolve(text, part, context) if isinstance(part, Place) else part)
         rendered = "".join(out)
         if len(rendered) > OUTPUT_CHARACTERS_MAX:
             raise too_large(text)
@@ -89,7 +97,7 @@ class Renderer:
             return ()
         compiled = self._compile(text)
         if isinstance(compiled, tuple):
-            return tuple(part[0] for part in compiled if type(part) is not str)
+            return tuple(part.reference for part in compiled if isinstance(part, Place))
         return compiled.references
 
     def _compile(self, text: str) -> tuple[_Part, ...] | Compiled:
@@ -151,8 +159,9 @@ def missing(text: str, name: str) -> TemplateError:
     return TemplateError(text, f"{name} has no value", hint=hint, code="template.undefined")
 
 
-def _resolve(text: str, reference: Reference, default: str | None, context: Mapping[str, Any]) -> str:
+def _resolve(text: str, place: Place, context: Mapping[str, Any]) -> str:
     value: Any = context
+    reference, default = place.reference, place.default
     for i, key in enumerate(reference):
         if not isinstance(value, Mapping) or key not in value:
             if default is not None and i == len(reference) - 1:
@@ -168,7 +177,7 @@ def _parts(text: str) -> Iterator[_Part]:
         if match.start() > end:
             yield text[end : match.start()]
         single, double = match[2], match[3]
-        yield tuple(match[1].split(".")), single if single is not None else double
+        yield Place(tuple(match[1].split(".")), double if single is None else single)
         end = match.end()
     if end < len(text):
         yield text[end:]
@@ -177,6 +186,6 @@ def _parts(text: str) -> Iterator[_Part]:
 def _cut(text: str) -> tuple[_Part, ...] | None:
     """The text cut at its names; None when anything but plain names stands in it."""
     parts = tuple(_parts(text))
-    if any(type(part) is str and _MARK.search(part) for part in parts):
+    if any(isinstance(part, str) and _MARK.search(part) for part in parts):
         return None
     return parts

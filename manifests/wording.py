@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +13,10 @@ from manifests.digest import DIGEST_PATTERN
 from manifests.manifest import Path
 from manifests.scalars import Ambiguous
 from manifests.schema.kinds import key_paths, keys
+from manifests.suggest import did_you_mean, squeezed
 
 SHOWN_MAX = 60
 _SURGE = frozenset({"maxsurge", "surge"})
-# Below this, a suggestion is more often wrong than right.
-_LIKENESS_MIN = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +27,6 @@ class Words:
     summary: str
     detail: str
     hint: str | None = None
-
-
-def did_you_mean(text: str, known: Iterable[str]) -> str | None:
-    """A suggestion for a misspelt word, or None."""
-    plain = {_squeezed(k): k for k in known}
-    close = difflib.get_close_matches(_squeezed(text), plain, n=1, cutoff=_LIKENESS_MIN)
-    return f"did you mean {plain[close[0]]}?" if close else None
 
 
 def quoted(value: Any) -> str:
@@ -150,10 +140,6 @@ _LIMITS = {
 }
 
 
-def _squeezed(text: str) -> str:
-    return text.replace("_", "").replace("-", "").lower()
-
-
 def _literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -181,7 +167,7 @@ def _type_hint(kind: str, value: Any) -> str | None:
 
 
 def _unknown_key(name: str, parents: tuple[type[BaseModel], ...], root: type[BaseModel]) -> Words:
-    if _squeezed(name) in _SURGE:
+    if squeezed(name) in _SURGE:
         return Words(
             "manifest.surge",
             "Surge does not exist",

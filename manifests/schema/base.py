@@ -18,7 +18,6 @@ from pydantic import (
     PlainSerializer,
     WithJsonSchema,
 )
-
 from pydantic_core import PydanticCustomError
 
 from manifests.address import NAME_PATTERN
@@ -54,7 +53,7 @@ class Model(BaseModel):
 
 def refused(kind: str, detail: str, hint: str | None = None) -> PydanticCustomError:
     """An error of a validator: `kind` is part of the finding's code, `detail` and `hint` are its text."""
-    return PydanticCustomError(kind, "{detail}", {"detail": detail, "hint": hint})  # type: ignore[arg-type]
+    return PydanticCustomError(kind, "{detail}", {"detail": detail, "hint": hint})
 
 
 def _duration(value: Any) -> Any:
