@@ -1,0 +1,221 @@
+"""Properties of every plan, phrased as never, over generated fleets and every order that a plan permits."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import combinations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from manifests.digest import canonical_json
+from planner.check import check
+from planner.plan import FleetPlan, Step, document, encode
+from planner.reading import read_plan
+from tests.planner.fleets import Real, World
+from tests.planner.worlds import Case, cases
+
+DOWN = ("stop", "reload")
+many = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+class Scheduler:
+    """Takes steps in any order that the plan permits: phases, `after`, and the windows. It knows no floor."""
+
+    def __init__(self, plan: FleetPlan, world: World, seed: int) -> None:
+        self.plan, self.world = plan, world
+        self.chance = random.Random(seed)
+        self.done: set[int] = set()
+        self.changes = {c.uid: c for c in plan.changes}
+        self.down: set[str] = set()
+        self.windows = {b.scope: b.window for b in plan.budgets}
+
+    def available(self, scope: str = "fleet") -> int:
+        return sum(
+            1
+            for c in self.changes.values()
+            if c.counted
+            and (scope == "fleet" or scope == f"group/{c.group}")
+            and c.uid in self.world.nodes
+            and c.host not in self.world.unreachable
+            and self.world.nodes[c.uid].available
+        )
+
+    def run(self) -> list[Step]:
+        """Yields control after each step through `took`; ends when nothing may start any more."""
+        order = []
+        while ready := self._ready():
+            step = self.chance.choice(ready)
+            before = self.available()
+            if step.disrupts:
+                assert step.uid is not None
+                self.down.add(step.uid)
+            self.world.perform(self.plan, step)
+            if step.kind == "verify" and step.uid is not None:
+                self.down.discard(step.uid)
+            self.done.add(step.id)
+            self.took(step, before)
+            order.append(step)
+        return order
+
+    def took(self, step: Step, before: int) -> None:
+        """What must hold now."""
+
+    def _ready(self) -> list[Step]:
+        left = [s for s in self.plan.steps if s.id not in self.done]
+        if not left:
+            return []
+        phase = min(s.phase for s in left)
+        return [s for s in left if s.phase == phase and self.done.issuperset(s.after) and self._free(s)]
+
+    def _free(self, step: Step) -> bool:
+        if not step.disrupts or step.floor == "none":
+            return True
+        change = self.changes[step.uid or ""]
+        if len(self.down) >= self.plan.rollout.window:
+            return False
+        group = f"group/{change.group}"
+        if group in self.windows:
+            inside = sum(1 for u in self.down if self.changes[u].group == change.group)
+            if inside >= self.windows[group]:
+                return False
+        limit = self.plan.rollout.max_unavailable_per_host
+        on_host = Counter(self.changes[u].host for u in self.down)
+        return limit is None or on_host[change.host] < limit
+
+
+def planned(case: Case) -> FleetPlan:
+    return case.world.plan(case.wanted, **case.options).fleets[0]
+
+
+@many
+@given(cases(), st.integers(0, 2**32))
+def test_never_is_a_floor_crossed_whatever_the_order(case: Case, seed: int) -> None:
+    """And the numbers beside each step are never better than what happens."""
+    plan = planned(case)
+
+    class Watch(Scheduler):
+        def took(self, step: Step, before: int) -> None:
+            assert step.available is not None
+            assert before >= step.available.before
+            assert self.available() >= step.available.after
+            for budget in plan.budgets:
+                now = self.available(budget.scope)
+                assert now >= budget.minimum
+                if step.kind in DOWN and step.disrupts and step.floor == "rolling":
+                    assert now >= budget.floor
+
+    Watch(plan, case.world, seed).run()
+
+
+@many
+@given(cases(), st.integers(0, 2**32))
+def test_never_does_a_plan_get_stuck(case: Case, seed: int) -> None:
+    plan = planned(case)
+    taken = Scheduler(plan, case.world, seed).run()
+    assert len(taken) == len(plan.steps)
+
+
+@many
+@given(cases(), st.integers(0, 2**32))
+def test_never_is_an_undeclared_mixed_set_made_live(case: Case, seed: int) -> None:
+    """Neither on the way nor at its end; what is live already may stay while no version moves."""
+    plan = planned(case)
+    rolling = {
+        frozenset(two)
+        for doc in case.wanted.compatibility
+        for pair in doc.pairs
+        for two, mode in (((pair.from_, pair.to), pair.mode), ((pair.from_, pair.to), pair.reverse))
+        if mode == "rolling"
+    }
+    hidden = [
+        c.before.version
+        for c in plan.changes
+        if c.host in case.world.unreachable and c.live and c.before is not None
+    ]
+
+    def live() -> set[str]:
+        seen = {
+            n.spec.version
+            for n in case.world.nodes.values()
+            if n.state in ("running", "paused") and n.host not in case.world.unreachable
+        }
+        return seen.union(hidden)
+
+    def undeclared(versions: set[str]) -> set[frozenset[str]]:
+        return {frozenset(two) for two in combinations(versions, 2)} - rolling
+
+    at_first = undeclared(live())
+
+    class Watch(Scheduler):
+        def took(self, step: Step, before: int) -> None:
+            if step.kind == "start":
+                assert undeclared(live()) <= at_first
+
+    Watch(plan, case.world, seed).run()
+
+
+@many
+@given(cases())
+def test_never_does_one_step_lack_what_it_needs(case: Case) -> None:
+    """The proof finds nothing in any plan: preconditions, chains, floors, versions, generations."""
+    plan = case.world.plan(case.wanted, **case.options)
+    assert check(plan) == []
+
+
+@many
+@given(cases())
+def test_never_do_the_same_inputs_give_other_bytes(case: Case) -> None:
+    one = case.world.plan(case.wanted, **case.options)
+    other = case.world.plan(case.wanted, **case.options)
+    assert encode(one) == encode(other) == canonical_json(document(one)) + b"\n"
+    assert read_plan(encode(one)) == one
+
+
+@many
+@given(cases(), st.integers(0, 2**32))
+def test_never_is_anything_left_to_do_after_a_plan_was_carried_out(case: Case, seed: int) -> None:
+    plan = planned(case)
+    if plan.refusals:
+        assert plan.steps == ()
+        return
+    Scheduler(plan, case.world, seed).run()
+    again = planned(case)
+    assert (again.refusals, again.steps) == ((), ())
+
+
+@many
+@given(cases(), st.integers(0, 2**32), st.data())
+def test_never_does_a_new_plan_fail_where_one_was_cut_off(case: Case, seed: int, data: st.DataObject) -> None:
+    """Cut anywhere: what is left can be planned, or is refused, and the floors hold again from there."""
+    plan = planned(case)
+    if not plan.steps:
+        return
+    last = data.draw(st.integers(0, len(plan.steps)))
+
+    class Cut(Scheduler):
+        def _ready(self) -> list[Step]:
+            return super()._ready() if len(self.done) < last else []
+
+    Cut(plan, case.world, seed).run()
+    again = case.world.plan(case.wanted, **case.options)
+    assert check(again) == []
+
+
+@given(cases(healthy=True))
+@many
+def test_never_is_a_healthy_node_touched_that_does_not_differ(case: Case) -> None:
+    plan = planned(case)
+    for change in plan.changes:
+        node: Real | None = case.world.nodes.get(change.uid)
+        if change.action == "no-op" or node is None or change.uid not in {s.uid for s in plan.steps}:
+            continue
+        if change.action == "destroy":
+            continue
+        spec = plan.specs[change.node]
+        assert node.spec.identity != spec.identity or node.spec.env != spec.env or node.spec.host == spec.host
