@@ -13,6 +13,7 @@ from fleetctl.engine.operate import dispatch
 from fleetctl.engine.progress import halt, skip_node
 from fleetctl.engine.rollout import FLEET, Halt, NodeState, Rollout, Status, StepState
 from manifests.errors import ExitCode
+from planner.change import Action
 from planner.observed import ObservedNode
 from planner.plan import Floor, Precondition, StepKind
 from planner.spec import config_digest
@@ -112,8 +113,8 @@ def _why_not(rollout: Rollout, state: StepState) -> str:
         return ""  # what is down already cannot be taken down; repairing it is always allowed
     floor = state.step.floor
     if not state.step.disrupts:
-        if state.step.kind not in (StepKind.STOP, StepKind.DESTROY):
-            return ""
+        if state.step.kind not in (StepKind.STOP, StepKind.DESTROY) or node.action is Action.DESTROY:
+            return ""  # an end that is declared is accepted downtime, and the budget does not count the node
         # It was down when the plan was made and has come back since: it counts like any other now.
         floor = Floor.ROLLING if floor is Floor.NONE else floor
     if floor is Floor.NONE:

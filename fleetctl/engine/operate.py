@@ -15,6 +15,7 @@ from fleetctl.engine.progress import fail, halt, succeed
 from fleetctl.engine.rollout import Halt, NodeState, Rollout, Status, StepState
 from fleetctl.ledger import entries
 from fleetctl.ledger.operations import (
+    ATTEMPTS_MAX,
     AdmissionRefused,
     By,
     Record,
@@ -27,14 +28,12 @@ from fleetctl.ledger.operations import (
     request_sha256,
 )
 from manifests.errors import ExitCode
-from planner.plan import StepKind
+from planner.plan import Precondition, StepKind
 from planner.spec import NodeSpec, fields
 
 LOOKUP_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 5.0)
 """When a lost answer is looked for: soon, because most are there at once, and for 11 s in all, because a
 script that still runs on the host needs time to end. After that a person has to look."""
-ATTEMPTS_IN_RUN = 3
-"""How often one run tries a step that provably was not performed."""
 PLACING = frozenset({StepKind.CREATE, StepKind.RELOAD, StepKind.ADOPT})
 
 
@@ -115,7 +114,7 @@ def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
     if to is State.SUCCEEDED:
         _report(state, f"{state.step.kind.value} done", out)
         succeed(rollout, state, out, now_s)
-    elif record.not_performed and event.by is By.LOOKUP and state.attempt < ATTEMPTS_IN_RUN:
+    elif record.not_performed and event.by is By.LOOKUP and state.attempt < ATTEMPTS_MAX:
         if rollout.interrupted is not None:
             fail(rollout, state, "interrupted before it was performed", out, now_s)
             return
@@ -208,10 +207,20 @@ def _operation(rollout: Rollout, state: StepState, node: NodeState, spec: NodeSp
         effect=step.kind,
         spec=spec,
         fields=fields(spec, rollout.keyed),
-        precondition=step.precondition,
+        precondition=_for_driver(step.precondition, node),
         retain_data=spec.data is None or spec.data.retain,
         deadline_s=step.deadline_ms / 1000,
     )
+
+
+def _for_driver(precondition: Precondition | None, node: NodeState) -> Precondition | None:
+    """What the place itself can compare: its own record, which knows nothing of what was changed by hand.
+
+    The configuration that was seen is compared by the engine, by a look of its own (`gates.stale`).
+    """
+    if precondition is None or not node.drifted:
+        return precondition
+    return precondition.model_copy(update={"config_digest": None})
 
 
 def _request(operation: Operation) -> str:

@@ -93,6 +93,7 @@ class NodeState:
     spec: NodeSpec | None = None
     before: NodeSpec | None = None
     action: Action = Action.NOOP
+    drifted: bool = False
     steps: list[StepState] = field(default_factory=list)
     observed: ObservedNode | None = None
     instance: str | None = None
@@ -282,6 +283,7 @@ def build(
                 spec=None if known is None else known.spec,
                 before=None if before is None else before.last_healthy,
                 action=change.action,
+                drifted=change.drift,
                 gone=known is not None and known.destroyed,
             )
         )
