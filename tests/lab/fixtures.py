@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.lab import docker_engine as docker_lab
-from tests.lab import host_image, images
+from tests.lab import guest_image, host_image, images
+from tests.lab import libvirt_lab as libvirt_of_lab
 from tests.lab import postgres as postgres_lab
 from tests.lab import registry as registry_lab
 from tests.lab import s3 as s3_lab
 from tests.lab import sshd as sshd_lab
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.hosts import HostLab
+from tests.lab.libvirt_lab import LibvirtLab
 from tests.lab.postgres import Postgres
 from tests.lab.process import missing_programs
 from tests.lab.registry import Registry
@@ -32,6 +34,7 @@ MARKERS = {
     "docker_engine": "docker",
     "hosts_engine": "systemd",
     "systemd_hosts": "systemd",
+    "libvirt_lab": "libvirt",
     "loopback_sshd": "ssh",
     "registry": "docker",
     "registry_with_login": "docker",
@@ -105,6 +108,14 @@ def registry_with_login() -> Iterator[Registry]:
     require("container registry", registry_lab.missing, images.missing)
     with Registry(login=("puller", "registry-of-the-laboratory")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def libvirt_lab() -> Iterator[LibvirtLab]:
+    """A private libvirt without domains, and a guest to boot; leave no domain behind."""
+    require("libvirt and QEMU", libvirt_of_lab.missing, guest_image.missing)
+    with LibvirtLab() as lab:
+        yield lab
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 #   /health   "ok" while it is ready       /version  $VERSION
 #   /config   the file $CONFIG_FILE        /reloads  how often HUP made it read that file again
 #   /boot     differs from start to start  /env      the value of $GREETING
+#   /starts   how often it was started over the same $DATA_DIR (only where that is set)
 # TERM: /health goes, then after $DRAIN_S seconds it ends with 0. HUP: reads its configuration again.
 # START_DELAY_S postpones /health; HEALTH=fail never shows it; STUBBORN=1 ignores TERM; EXIT_AT_START ends it at once.
 port=${PORT:-8080}
@@ -37,6 +38,10 @@ finish() {
 echo "${VERSION:-unversioned}" >"$www/version"
 echo "${GREETING:-}" >"$www/env"
 cat /proc/sys/kernel/random/uuid >"$www/boot"
+if [ -n "${DATA_DIR:-}" ]; then
+    echo start >>"$DATA_DIR/starts"
+    grep -c start "$DATA_DIR/starts" >"$www/starts"
+fi
 show_config
 busybox httpd -f -p "$port" -h "$www" &
 server=$!

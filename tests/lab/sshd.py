@@ -51,6 +51,7 @@ class LoopbackSshd:
         host_key_kinds: Sequence[str] = ("ed25519",),
         certificates: bool = False,
         options: Mapping[str, str] | None = None,
+        mounts_of: int | None = None,
     ) -> None:
         """Describe a server; nothing runs before `start()`.
 
@@ -61,12 +62,14 @@ class LoopbackSshd:
             certificates: host keys carry certificates of `host_authority`, and user certificates of
                 `user_authority` are accepted.
             options: further lines of sshd_config, such as {"MaxStartups": "3:100:3"} or {"MaxSessions": "1"}.
+            mounts_of: pid of a process whose mounts (and thereby files) the logins see instead of the machine's.
         """
         self._user_count = users
         self._allow_root = allow_root
         self._host_key_kinds = tuple(host_key_kinds)
         self._certificates = certificates
         self._options = dict(options or {})
+        self._mounts_of = mounts_of
         self._daemon: Daemon | None = None
         self._directory: Path | None = None
         self.accounts: tuple[Account, ...] = ()
@@ -303,7 +306,11 @@ class LoopbackSshd:
 
     def _argv(self) -> list[str]:
         # sshd starts itself again for each connection and insists on an absolute path for that.
-        return [find("sshd") or "/usr/sbin/sshd", "-D", "-e", "-f", str(self.directory / "sshd_config")]
+        argv = [find("sshd") or "/usr/sbin/sshd", "-D", "-e", "-f", str(self.directory / "sshd_config")]
+        enter = (
+            [] if self._mounts_of is None else ["nsenter", "--target", str(self._mounts_of), "--mount", "--"]
+        )
+        return [*enter, *argv]
 
     def __enter__(self) -> LoopbackSshd:
         return self.start()
