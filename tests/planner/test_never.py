@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from manifests.digest import canonical_json
 from planner.check import check
+from planner.options import Options
 from planner.plan import FleetPlan, Step, document, encode
 from planner.reading import read_plan
-from tests.planner.fleets import Real, World
+from planner.spec import fields
+from tests.planner.fleets import World
 from tests.planner.worlds import Case, cases
 
 DOWN = ("stop", "reload")
@@ -207,15 +209,24 @@ def test_never_does_a_new_plan_fail_where_one_was_cut_off(case: Case, seed: int,
     assert check(again) == []
 
 
-@given(cases(healthy=True))
 @many
-def test_never_is_a_healthy_node_touched_that_does_not_differ(case: Case) -> None:
+@given(cases(healthy=True))
+def test_never_is_a_node_touched_that_is_as_declared(case: Case) -> None:
     plan = planned(case)
     for change in plan.changes:
-        node: Real | None = case.world.nodes.get(change.uid)
-        if change.action == "no-op" or node is None or change.uid not in {s.uid for s in plan.steps}:
-            continue
-        if change.action == "destroy":
-            continue
-        spec = plan.specs[change.node]
-        assert node.spec.identity != spec.identity or node.spec.env != spec.env or node.spec.host == spec.host
+        if change.action in ("replace", "restart", "reload"):
+            node, spec = case.world.nodes[change.uid], plan.specs[change.node]
+            assert node.values != fields(spec, case.world.secrets)
+
+
+@many
+@given(cases(healthy=True))
+def test_never_does_a_plan_reach_past_its_targets(case: Case) -> None:
+    plan = planned(case)
+    if not case.options.get("targets"):
+        return
+    options = Options(targets=case.options["targets"])
+    for step in plan.steps:
+        if step.node is not None:
+            change = next(c for c in plan.changes if c.uid == step.uid)
+            assert options.covers("hello", change.group, change.node, change.host)

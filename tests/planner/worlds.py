@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from manifests.address import Address, GroupAddress, HostAddress, NodeAddress
 from manifests.manifest import Manifests
 from manifests.schema.compatibility import Compatibility
 from planner.observed import HealthState, NodeState
@@ -32,41 +33,67 @@ def pairs(draw: st.DrawFn) -> Compatibility:
     declared: dict[tuple[str, str], dict[str, str]] = {}
     for i, old in enumerate(VERSIONS):
         for new in VERSIONS[i + 1 :]:
-            mode = draw(st.sampled_from(("rolling", "rolling", "rolling", "full", "refuse", None)))
+            mode = draw(st.sampled_from(("rolling",) * 8 + ("full", "refuse", None)))
             if mode is not None:
-                reverse = draw(st.sampled_from(("rolling", "rolling", "full", "never")))
+                reverse = draw(st.sampled_from(("rolling",) * 5 + ("full", "never")))
                 declared[old, new] = {"from": old, "to": new, "mode": mode, "reverse": reverse}
     declared.setdefault(("1.0.0", "1.1.0"), {"from": "1.0.0", "to": "1.1.0", "mode": "rolling"})
     return compatibility(*declared.values())
 
 
 @st.composite
-def groups(draw: st.DrawFn, *, version: str | None) -> list[dict[str, Any]]:
+def groups(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """One to three groups as they were at first."""
     out = []
     for i in range(draw(st.integers(1, 3))):
-        count = draw(st.integers(0, draw(st.sampled_from((3, 3, 6, NODES_MAX)))))
         body = group(
             f"g{i}",
-            count,
+            draw(st.integers(0, draw(st.sampled_from((4, 4, 8, NODES_MAX))))),
             substrate=draw(st.sampled_from(("host", "host", "docker"))),
             hosts=tuple(draw(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=3, unique=True))),
             port=20000 + 1000 * i,
             health={"http": {}},
         )
-        if version is None and draw(st.booleans()):
-            body["release"] = {"product": "hello", "version": draw(st.sampled_from(VERSIONS))}
-        if count and draw(st.sampled_from((False, False, True))):
-            body["budget"] = {"max_unavailable": draw(st.integers(1, 3))}
         out.append(body)
+    return out
+
+
+@st.composite
+def changed(draw: st.DrawFn, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same groups as they are wanted now: mostly as they were, in another order, with other pins."""
+    out = []
+    for body in draw(st.permutations(bodies)):
+        now = dict(body)
+        match draw(st.sampled_from(("same", "same", "same", "scale", "hosts", "substrate", "drop"))):
+            case "scale":
+                now["count"] = draw(st.integers(0, 8))
+            case "hosts":
+                now["hosts"] = tuple(draw(st.permutations(HOSTS)))
+            case "substrate":
+                now["substrate"] = draw(st.sampled_from(("host", "docker")))
+            case "drop" if len(bodies) > 1 and out:
+                continue
+            case _:
+                pass
+        if draw(st.sampled_from((False, False, True))):
+            now["process"] = dict(body["process"]) | {
+                "env": {"MODE": draw(st.sampled_from(("a", "b")))},
+                "on_change": draw(st.sampled_from(("reload", "restart", "replace"))),
+            }
+        if draw(st.sampled_from((False, False, False, True))):
+            now["release"] = {"product": "hello", "version": draw(st.sampled_from(VERSIONS))}
+        if draw(st.sampled_from((False, False, True))):
+            now["budget"] = {"max_unavailable": draw(st.integers(1, 3))}
+        out.append(now)
     return out
 
 
 @st.composite
 def rollouts(draw: st.DrawFn) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "max_unavailable": draw(st.sampled_from((1, 1, 2, 3, "25%", "50%", "100%"))),
-        "reserve": draw(st.sampled_from((0, 0, 1, 2))),
-        "strategy": draw(st.sampled_from(("auto", "auto", "auto", "rolling", "full"))),
+        "max_unavailable": draw(st.sampled_from((1, 1, 2, 3, "50%", "100%"))),
+        "reserve": draw(st.sampled_from((0, 0, 0, 1))),
+        "strategy": draw(st.sampled_from(("auto",) * 8 + ("rolling", "full"))),
         "max_failures": draw(st.sampled_from((0, 40))),
     }
     if draw(st.booleans()):
@@ -82,27 +109,31 @@ def cases(draw: st.DrawFn, *, healthy: bool = False) -> Case:
     table = draw(pairs())
     hosts = [host(h) for h in HOSTS]
     world = World(*HOSTS, "localhost")
-    loose = {"max_unavailable": "100%"}
-    first = fleet(draw(st.sampled_from(VERSIONS)), *draw(groups(version="any")), rollout=loose)
+    bodies = draw(groups())
+    first = fleet(draw(st.sampled_from(VERSIONS)), *bodies, rollout={"max_unavailable": "100%"})
     world.reach(manifests(first, compat=[table], hosts=hosts))
     if not healthy:
         _suffer(draw, world)
-    version = draw(st.sampled_from(VERSIONS))
-    bodies = draw(groups(version=None))
-    for body in bodies:
-        if draw(st.sampled_from((False, False, True))):
-            process = dict(body["process"])
-            process["env"] = {"MODE": draw(st.sampled_from(("a", "b")))}
-            process["on_change"] = draw(st.sampled_from(("reload", "restart", "replace")))
-            body["process"] = process
-    second = fleet(version, *bodies, rollout=draw(rollouts()))
+    second = fleet(draw(st.sampled_from(VERSIONS)), *draw(changed(bodies)), rollout=draw(rollouts()))
     options: dict[str, Any] = {"accept_downtime": draw(st.booleans())}
+    if draw(st.sampled_from((False, False, False, True))):
+        options["targets"] = tuple(draw(st.lists(targets(), min_size=1, max_size=3)))
     return Case(manifests(second, compat=[table], hosts=hosts), world, options)
+
+
+def targets() -> st.SearchStrategy[Address]:
+    return st.one_of(
+        st.sampled_from(HOSTS).map(HostAddress),
+        st.integers(0, 2).map(lambda i: GroupAddress("hello", f"g{i}")),
+        st.tuples(st.integers(0, 2), st.integers(0, 4)).map(
+            lambda at: NodeAddress("hello", f"g{at[0]}-{at[1]}")
+        ),
+    )
 
 
 def _suffer(draw: st.DrawFn, world: World) -> None:
     """Some nodes die, hang, are paused, vanish, or run another version than was recorded."""
-    states = st.sampled_from(("well", "well", "well", "sick", "dead", "stopped", "paused", "gone", "half"))
+    states = st.sampled_from(("well",) * 12 + ("sick", "dead", "stopped", "paused", "gone", "half"))
     for uid, node in list(world.nodes.items()):
         match draw(states):
             case "sick":
