@@ -220,6 +220,12 @@ guard() { # refuse before anything happens
   if [ "$have" = 2 ]; then
     answer rejected host.damaged "the record $dir/record cannot be read; nobody may guess what runs here"
   fi
+  if [ "$have" = 0 ] && [ "$effect$pre" = createabsent ] && [ -n "$r_destroyed" ] && [ "$r_lineage" != "$lineage" ]; then
+    # What another state has destroyed is over: a state that begins anew may place a node of that name here.
+    have=1 r_past_lineage=$r_lineage r_past_epoch=$r_epoch
+    r_generation=0 r_placed='' r_destroyed='' r_operation='' r_past=''
+    return 0
+  fi
   if [ "$pre" = absent ] && [ "$have" = 0 ] && [ "$r_operation" != "$operation" ]; then
     answer rejected host.precondition "a record of this node exists (generation $r_generation)"
   fi

@@ -1,1 +1,1 @@
-"""Tests of the executors."""
+"""Executors: transports, drivers, probes and inventory, with real processes and sockets."""
