@@ -34,7 +34,7 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
         return
     if rollout.under_way >= max(BEGUN_MAX, rollout.plan.rollout.window):
         return
-    if now_s - rollout.sampled_s > SAMPLE_MAX_AGE_S:
+    if not fresh(rollout, now_s):
         want_sample(rollout, out)
         return
     blocked: list[tuple[int, str]] = []
@@ -60,6 +60,11 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
         heapq.heappush(rollout.begin, entry)
     rollout.dirty = False
     _tell(rollout, first, out, now_s)
+
+
+def fresh(rollout: Rollout, now_s: float) -> bool:
+    """Whether the last look is young enough, and younger than anything that made us doubt what we know."""
+    return now_s - rollout.sampled_s <= SAMPLE_MAX_AGE_S and rollout.sampled_s >= rollout.sample_after_s
 
 
 def want_sample(rollout: Rollout, out: list[Effect]) -> None:

@@ -78,6 +78,18 @@ def dispatch(rollout: Rollout, state: StepState, out: list[Effect], now_s: float
     out.append(Perform(state.key, state.step.host, operation))
 
 
+def opens(state: StepState) -> bool:
+    """Whether this step is the first of its node to take effect, or the one that takes it down."""
+    assert state.node is not None
+    done = [s for s in state.node.steps if s.status is Status.DONE]
+    return not done or (goes_down(state) and not any(goes_down(s) for s in done))
+
+
+def goes_down(state: StepState) -> bool:
+    """Whether a node does not serve after this step."""
+    return state.step.disrupts or state.step.kind in (StepKind.STOP, StepKind.DESTROY)
+
+
 def look_up(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
     """Takes up an operation that another process, now gone, had dispatched: its answer can only be looked up."""
     node = state.node
@@ -120,8 +132,11 @@ def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
             return
         # The evidence says that it never happened and that its late arrival is excluded: once more.
         state.attempt += 1
-        rollout.running.pop(state.key)
-        dispatch(rollout, state, out, now_s)
+        if opens(state):
+            rollout.undo(state, now_s)  # through the gate again: the floors may have changed meanwhile
+        else:
+            rollout.running.pop(state.key)
+            dispatch(rollout, state, out, now_s)
     else:
         if outcome.code.endswith(".precondition"):
             halt(rollout, Halt("stale", ExitCode.STALE, f"{state.step.node}: {outcome.detail}"), out)
@@ -136,7 +151,7 @@ def left(rollout: Rollout, state: StepState) -> Record:
 def _begin(rollout: Rollout, state: StepState, node: NodeState, now_s: float) -> None:
     rollout.enter(node)
     node.touched = True
-    if state.step.disrupts or state.step.kind in (StepKind.STOP, StepKind.DESTROY):
+    if goes_down(state):
         rollout.disrupt(node, now_s)
     state.status, state.begun_s, state.lookups = Status.RUNNING, now_s, 0
     rollout.running[state.key] = state

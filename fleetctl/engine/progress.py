@@ -28,8 +28,8 @@ def succeed(rollout: Rollout, state: StepState, out: list[Effect], now_s: float)
 
 def fail(rollout: Rollout, state: StepState, why: str, out: list[Effect], now_s: float) -> None:
     """A step has failed: its node is given up, and the failure counts over the whole rollout."""
-    del now_s
     state.error = why
+    rollout.sample_after_s = now_s
     _end(rollout, state, Status.FAILED)
     name = state.step.node or state.step.host
     out.append(

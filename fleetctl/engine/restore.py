@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fleetctl.engine import revert
 from fleetctl.engine.events import Effect
+from fleetctl.engine.operate import goes_down, opens
 from fleetctl.engine.progress import fail, succeed
-from fleetctl.engine.rollout import Rollout, Status, StepState
+from fleetctl.engine.rollout import Halt, Rollout, Status, StepState
 from fleetctl.ledger.operations import By, Record, State
 from fleetctl.ledger.replay import Run
+from manifests.errors import ExitCode
 from planner.plan import StepKind
 
 
@@ -19,6 +21,7 @@ def restore(rollout: Rollout, run: Run) -> None:
     _restore(rollout, run)
     for entry in run.controls:
         if entry["verb"] == revert.VERB:
+            rollout.halt = Halt("failed", ExitCode.FAILED, entry["reason"])
             revert.prepare(rollout, entry["way"])
             _restore(rollout, run)
 
@@ -49,7 +52,8 @@ def _take_up(rollout: Rollout, state: StepState, record: Record, ignored: list[E
     elif record.not_performed and record.by in (By.LOOKUP, By.OPERATOR):
         # Provably never happened: it is tried again under the next attempt.
         state.attempt += 1
-        _enter(rollout, state)
+        if not opens(state):
+            _enter(rollout, state)
     else:
         _enter(rollout, state)
         fail(rollout, state, str(record.evidence.get("detail") or record.state.value), ignored, 0.0)
@@ -59,7 +63,7 @@ def _enter(rollout: Rollout, state: StepState) -> None:
     assert state.node is not None
     rollout.enter(state.node)
     state.node.touched = True
-    if state.step.disrupts or state.step.kind in (StepKind.STOP, StepKind.DESTROY):
+    if goes_down(state):
         rollout.disrupt(state.node, 0.0)
 
 

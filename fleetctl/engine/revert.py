@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetctl.engine.events import Effect, Journal, Report
+from fleetctl.engine.gates import fresh, want_sample
 from fleetctl.engine.rollout import NodeState, Rollout, Status, StepState, add_step, link
 from fleetctl.engine.tally import count
 from fleetctl.ledger import entries
@@ -24,9 +25,12 @@ GRACE_MS = 60_000
 
 
 def turn_back(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
-    """Begins the way back, if it is asked for and open; says why not otherwise. False: there is nothing to do."""
+    """Begins the way back, if it is asked for and open; says why not otherwise. False: there is nothing to wait for."""
     if not rollout.plan.rollout.auto_revert or rollout.reverting or rollout.operations == 0:
         return False
+    if not fresh(rollout, now_s):
+        want_sample(rollout, out)  # the way back begins from what is there, not from what we believe
+        return True
     nodes, closed = candidates(rollout)
     for name, why in closed:
         out.append(Report("note", name, f"stays as it is: {why}"))

@@ -161,6 +161,7 @@ class Rollout:
     finished: bool = False
     progress_s: float = 0.0
     sampled_s: float = float("-inf")
+    sample_after_s: float = float("-inf")
     sampling: bool = False
     sample_at_s: float | None = None
     blocked: str = ""
@@ -225,6 +226,19 @@ class Rollout:
             node.disrupted = False
             self.disrupted -= 1
         self.dirty = True
+
+    def undo(self, state: StepState, now_s: float) -> None:
+        """The step that was to take its node down, or to begin it, provably did not: only a fresh look knows how it is."""
+        node = state.node
+        assert node is not None
+        self.running.pop(state.key, None)
+        state.status = Status.WAITING
+        if not any(s.status is Status.DONE for s in node.steps):
+            node.touched = False
+        node.fact_s = now_s
+        self.sample_after_s = now_s
+        self.leave(node)
+        heapq.heappush(self.begin, (state.order, state.key))
 
     def timer(self, at_s: float, kind: str, key: str, serial: int = 0) -> None:
         """Calls `decide` back at that time."""

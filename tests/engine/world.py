@@ -156,7 +156,7 @@ class FakeDriver:
                 return rejected("fake.stale_epoch", f"epoch {op.epoch} < {node.epoch}")
             if op.generation < node.generation:
                 return rejected("fake.stale_generation")
-            if op.precondition is not None and op.precondition.generation not in (None, node.generation):
+            if op.precondition is not None and node.generation != (op.precondition.generation or 0):
                 return rejected("fake.precondition", f"generation {node.generation}")
         elif op.effect is not StepKind.CREATE:
             return rejected("fake.precondition", "no such node")
@@ -185,7 +185,7 @@ class FakeDriver:
                 op.spec.version,
                 op.spec.artifact.digest,
             )
-            node.fields, node.exited = dict(op.fields), False
+            node.fields, node.exited, node.destroyed = dict(op.fields), False, False
             return succeeded()
         assert node is not None
         if op.effect is StepKind.STOP:
