@@ -6,6 +6,7 @@ transaction is BEGIN IMMEDIATE (Q1).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from importlib import resources
 from pathlib import Path
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 _SEED = resources.files("fleetctl.cellz").joinpath("sql/seed.sql").read_text()
 _BESIDE = resources.files("fleetctl.cellz").joinpath("sql/beside.sql").read_text()
-_BUSY_TIMEOUT_S = 5.0
+# Short, because a write may run on the event loop; the pool tries again for longer (`trouble.patiently`).
+_BUSY_TIMEOUT_S = 0.05
 # A cell is small and there are thousands: 256 KiB of pages each, not SQLite's 2 MiB.
 _CACHE_KIB = 256
 # Bytes in the WAL before the pool checkpoints it; SQLite's own trigger would fsync in the request.
@@ -39,6 +41,7 @@ class CellDb:
     def __init__(self, cell: str, path: Path) -> None:
         self.cell = cell
         self.path = path
+        self._wal = f"{path}-wal"
         fresh = not path.exists()
         self.conn = sqlite3.connect(
             path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=32
@@ -182,16 +185,16 @@ class CellDb:
             "ORDER BY next_at IS NULL, next_at, id"
         ).fetchall()
 
-    def wal_bytes(self) -> int:
-        """Return the size of the WAL file."""
+    def wal_is_long(self) -> bool:
+        """Return whether the WAL file is over CHECKPOINT_BYTES."""
         try:
-            return Path(f"{self.path}-wal").stat().st_size
+            return os.stat(self._wal).st_size > CHECKPOINT_BYTES  # noqa: PTH116  (a hot path)
         except FileNotFoundError:
-            return 0
+            return False
 
     def recycle_wal(self) -> None:
         """Move a long WAL into the database file, so that the next write starts it anew in place."""
-        if self.wal_bytes() > CHECKPOINT_BYTES:
+        if self.wal_is_long():
             self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def checkpoint(self) -> None:

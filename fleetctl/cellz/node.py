@@ -257,7 +257,7 @@ class Node:
                 ops.extend(cell.pending)
                 marks.append(cell.delivered)
 
-            publication, unchanged = await cell.read_in_turn(partial(_copy, cell, always), in_turn)
+            publication, unchanged = await cell.read_apart(partial(_copy, cell, always), in_turn)
             if publication is None:
                 return
             if ops:

@@ -1,6 +1,6 @@
 """A cell on this node: its queue, its database handle and its moves through the lifecycle.
 
-Everything here runs on the event loop except `_run_batch` and the calls it hands to the pool. A small write
+Everything here runs on the event loop except `run_read`, `run_writes` and the calls handed to the pool. A small write
 to an idle cell runs on the loop itself: in WAL mode with synchronous NORMAL a commit does not wait for the
 disk, and two thread switches would cost more than the statement (docs/decisions/0702).
 """
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetctl.cellz import lifecycle
 from fleetctl.cellz.apply import Applied, transact
@@ -21,35 +20,24 @@ from fleetctl.cellz.errors import CellzError, Fenced, NotOpen, Quarantined, Stor
 from fleetctl.cellz.feed import Feed
 from fleetctl.cellz.lifecycle import Effect, Event, State
 from fleetctl.cellz.ops import Append, Op
+from fleetctl.cellz.queue import JobQueue
 from fleetctl.cellz.restore import Restored, set_damaged_aside
 from fleetctl.cellz.tenure import Tenure
-from fleetctl.cellz.trouble import refusal
+from fleetctl.cellz.trouble import is_busy, patiently, refusal
 
 if TYPE_CHECKING:
     from fleetctl.cellz.node import Node
 
 T = TypeVar("T")
 
-# Jobs taken from a cell's queue at once: one transaction, one place in the shared log.
-BATCH_MAX = 128
 # Writes between two looks at the size of the WAL.
 _LOOK_AT_WAL_EVERY = 64
-
-
-class Job(NamedTuple):
-    """A write (`op`) or a read (`read`), who waits for it, and what is done on the loop in its turn."""
-
-    op: Op | None
-    read: Callable[[CellDb], Any] | None
-    future: asyncio.Future[Any]
-    then: Callable[[Any], None] | None = None
 
 
 class Cell:
     """One cell of `node`; created absent."""
 
     __slots__ = (
-        "_batch_open",
         "_closing",
         "_driving",
         "_failure",
@@ -97,8 +85,7 @@ class Cell:
         self.alarm_lock = asyncio.Lock()
         self.birth: tuple[str, str] | None = None
         self._node = node
-        self._queue: deque[Job] = deque()
-        self._batch_open = False
+        self._queue = JobQueue(self, node.pool)
         self._closing = False
         self._driving: asyncio.Task[None] | None = None
         self._failure: CellzError | None = None
@@ -244,7 +231,7 @@ class Cell:
         if self.db is not None:
             self._closing = True
             try:
-                await self._enqueue(Job(None, self._close, asyncio.get_running_loop().create_future()))
+                await self._enqueue(None, self._close)
             except (CellzError, sqlite3.Error):
                 self.db = None
         self.pending = []
@@ -257,7 +244,7 @@ class Cell:
         Raises what refuses it.
         """
         db = self.db
-        if self._batch_open or self._queue or db is None or self._node.ship_first:
+        if not self._queue.idle() or db is None or self._node.ship_first:
             return None
         if self.state is not State.ACTIVE or not self.tenure.valid():
             return None
@@ -266,95 +253,66 @@ class Cell:
         try:
             result = transact(db, [op])[0]
         except sqlite3.Error as error:
+            if is_busy(error):
+                return None  # waiting is for the pool
             raise self._troubled(error) from error
         self.applied += 1
+        self._writes += 1
         self.last_used = self._node.clock.monotonic()
         self._written(op, result)
-        self._count_writes(1)
+        if self._writes >= _LOOK_AT_WAL_EVERY:
+            self._writes = 0
+            if db.wal_is_long():
+                self._enqueue(None, CellDb.recycle_wal)
         if isinstance(result, CellzError):
             raise result
         return result
 
-    def _count_writes(self, count: int) -> None:
-        """Now and then see whether the WAL is long, and empty it on the pool."""
-        self._writes += count
-        if self._writes >= _LOOK_AT_WAL_EVERY:
-            self._writes = 0
-            self._enqueue(Job(None, CellDb.recycle_wal, asyncio.get_running_loop().create_future()))
-
     async def write(self, op: Op) -> Applied:
         """Apply `op` in its turn; raises what refuses it. In commit mode it returns after the shared log has it."""
-        result: Applied = await self._enqueue(Job(op, None, asyncio.get_running_loop().create_future()))
+        result: Applied = await self._enqueue(op)
         return result
 
     async def read(self, read: Callable[[CellDb], T]) -> T:
         """Run a read in its turn."""
         db = self.db
-        if not self._batch_open and not self._queue and db is not None and self._node.reads_inline:
+        if db is not None and self._queue.idle() and self._node.reads_inline:
             self.last_used = self._node.clock.monotonic()
             try:
                 return read(db)
             except sqlite3.Error as error:
                 raise self._troubled(error) from error
-        result: T = await self._enqueue(Job(None, read, asyncio.get_running_loop().create_future()))
+        result: T = await self._enqueue(None, read)
         return result
 
-    async def read_apart(self, read: Callable[[CellDb], T]) -> T:
-        """Run a long read on the pool, in its turn."""
-        result: T = await self._enqueue(Job(None, read, asyncio.get_running_loop().create_future()))
+    async def read_apart(self, read: Callable[[CellDb], T], then: Callable[[T], None] | None = None) -> T:
+        """Run a read on the pool, in its turn, and `then` on the loop before any later write is noticed."""
+        result: T = await self._enqueue(None, read, then)
         return result
 
-    async def read_in_turn(self, read: Callable[[CellDb], T], then: Callable[[T], None]) -> T:
-        """Run a read on the pool, and `then` on the loop before any later write is noticed there."""
-        result: T = await self._enqueue(Job(None, read, asyncio.get_running_loop().create_future(), then))
-        return result
-
-    def _enqueue(self, job: Job) -> asyncio.Future[Any]:
+    def _enqueue(
+        self,
+        op: Op | None,
+        read: Callable[[CellDb], Any] | None = None,
+        then: Callable[[Any], None] | None = None,
+    ) -> asyncio.Future[Any]:
         self.last_used = self._node.clock.monotonic()
-        self._queue.append(job)
-        if not self._batch_open:
-            self._open_batch()
-        return job.future
+        return self._queue.put(op, read, then)
 
-    def _open_batch(self) -> None:
-        self._batch_open = True
-        batch = [self._queue.popleft() for _ in range(min(BATCH_MAX, len(self._queue)))]
-        self._node.pool.submit(
-            lambda: self._run_batch(batch), lambda results: self._batch_done(batch, results)
-        )
-
-    def _run_batch(self, batch: list[Job]) -> list[Any]:
-        """Run on a pool thread: neighbouring writes in one transaction, reads between them in order."""
-        results: list[Any] = []
-        at = 0
-        while at < len(batch):
-            job = batch[at]
-            if job.read is not None:
-                results.append(self._run_read(job.read))
-                at += 1
-                continue
-            end = at
-            ops: list[Op] = []
-            while end < len(batch) and (op := batch[end].op) is not None:
-                ops.append(op)
-                end += 1
-            results += self._run_writes(ops)
-            at = end
-        return results
-
-    def _run_read(self, read: Callable[[CellDb], Any]) -> Any:
+    def run_read(self, read: Callable[[CellDb], Any]) -> Any:
         try:
             return read(self._handle())
         except (sqlite3.Error, CellzError, OSError, KeyError) as error:
             return error
 
-    def _run_writes(self, ops: list[Op]) -> list[Any]:
+    def run_writes(self, ops: list[Op]) -> list[Any]:
+        """Apply ops as one transaction on a pool thread; an error is every op's result."""
         try:
             if not self.tenure.valid():
                 raise Fenced(f"the lease of cell '{self.id}' ended before it was renewed")
             db = self._handle()
             ship = self._node.shipper(self) if self._node.ship_first else None
-            results: list[Any] = list(transact(db, ops, ship))
+            results: list[Any] = list(patiently(lambda: transact(db, ops, ship), self._node.clock.sleep))
             self.applied += len(ops)
             self._writes += len(ops)
             if self._writes >= _LOOK_AT_WAL_EVERY:
@@ -373,25 +331,15 @@ class Cell:
             self._node.opened(self)
         return self.db
 
-    def _batch_done(self, batch: list[Job], results: Any) -> None:
-        for job, result in zip(batch, results, strict=True):
-            if isinstance(result, sqlite3.Error):
-                result = self._troubled(result)
-            elif isinstance(result, OSError):
-                result = StoreTrouble(f"cell '{self.id}': {result}")
-            if job.op is not None:
-                self._written(job.op, result)
-            if job.then is not None and not isinstance(result, Exception):
-                job.then(result)
-            if job.future.done():
-                continue
-            if isinstance(result, Exception):
-                job.future.set_exception(result)
-            else:
-                job.future.set_result(result)
-        self._batch_open = False
-        if self._queue:
-            self._open_batch()
+    def noticed(self, op: Op | None, result: Any) -> Any:
+        """Take note of a job's result on the loop, and return what its waiter is told."""
+        if isinstance(result, sqlite3.Error):
+            result = self._troubled(result)
+        elif isinstance(result, OSError):
+            result = StoreTrouble(f"cell '{self.id}': {result}")
+        if op is not None:
+            self._written(op, result)
+        return result
 
     def _written(self, op: Op, result: Applied | CellzError) -> None:
         """Broadcast what was written, remember what is to be shipped, and notice a lost lease."""
@@ -417,12 +365,12 @@ class Cell:
 
     def idle(self) -> bool:
         """Return whether nothing runs or waits here."""
-        return not self._batch_open and not self._queue and self._driving is None
+        return self._queue.idle() and self._driving is None
 
     async def close_handle(self) -> None:
         """Close the database but stay resident; the next query opens it again."""
         if self.idle() and self.db is not None and self.state is State.ACTIVE:
-            await self._enqueue(Job(None, self._shut, asyncio.get_running_loop().create_future()))
+            await self._enqueue(None, self._shut)
 
     def _close(self, db: CellDb) -> None:
         self.db = None
@@ -441,8 +389,7 @@ class Cell:
                 self.feed = Feed(db.branch, db.sequence)
             else:
                 # The feed starts in the queue's order, so that no write falls between.
-                place = asyncio.get_running_loop().create_future()
-                await self._enqueue(Job(None, lambda db: (db.branch, db.sequence), place, self._start_feed))
+                await self._enqueue(None, lambda db: (db.branch, db.sequence), self._start_feed)
         feed.readers += 1
         return feed
 

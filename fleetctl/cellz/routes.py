@@ -17,7 +17,7 @@ from fleetctl.cellz.http import Request, integer, optional_text, text_field
 from fleetctl.cellz.lifecycle import State
 from fleetctl.cellz.node import Node
 from fleetctl.cellz.ops import Append, Compact, DeleteKv, MakeCheckpoint, PutKv, Rewind, SetMetadata
-from fleetctl.cellz.words import NewEvent, Record, cell_id, checkpoint_json, message_json, quote
+from fleetctl.cellz.words import NewEvent, Record, cell_id, checkpoint_json, message_json, quote, zulu
 
 if TYPE_CHECKING:
     from fleetctl.cellz.apply import Applied
@@ -87,7 +87,12 @@ async def get_events(node: Node, request: Request) -> Answer:
 async def get_branches(node: Node, request: Request) -> Answer:
     current, cuts = await node.read(request.cell, lambda db: (db.branch, db.branches()))
     names = ("branch", "target_sequence", "last_sequence", "checkpoint_id", "created_at")
-    return 200, _dump({"branch": current, "abandoned": [dict(zip(names, cut, strict=True)) for cut in cuts]})
+    return 200, _dump(
+        {
+            "branch": current,
+            "abandoned": [dict(zip(names, (*cut[:4], zulu(cut[4])), strict=True)) for cut in cuts],
+        }
+    )
 
 
 async def get_messages(node: Node, request: Request) -> Answer:
@@ -218,7 +223,11 @@ async def put_alarm(node: Node, request: Request) -> Answer:
 def _alarm_json(row: tuple[str, str, str, str | None, int, int, str]) -> str:
     names = ("id", "kind", "spec", "next_at", "fired", "missed", "created_at")
     fields: dict[str, Any] = dict(zip(names, row, strict=True))
-    fields["spec"] = orjson.Fragment(row[2])
+    fields |= {
+        "spec": orjson.Fragment(row[2]),
+        "next_at": None if row[3] is None else zulu(row[3]),
+        "created_at": zulu(row[6]),
+    }
     return _dump(fields)
 
 

@@ -1,0 +1,1 @@
+"""Tests of the cell daemon: its decisions, its contract on real sockets, and its death."""
