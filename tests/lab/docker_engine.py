@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +25,8 @@ from tests.lab.process import (
     missing_programs,
     missing_root,
     run,
-    wait_until,
 )
+from tests.lab.workdir import make_work_directory, remove_work_directory
 
 START_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 120.0
@@ -102,9 +100,7 @@ class DockerEngine:
     def start(self) -> DockerEngine:
         """Start the engine and wait until it answers; everything is taken back when that fails."""
         if self._directory is None:
-            # Short, because a unix socket's path has a limit of 107 bytes.
-            self._directory = Path(tempfile.mkdtemp(prefix="flab-dockerd-"))
-            self._directory.chmod(0o711)
+            self._directory = make_work_directory("dockerd", mode=0o711)
         try:
             if self._slot is None:
                 self._slot = take_slot()
@@ -140,8 +136,7 @@ class DockerEngine:
                 self._slot.close()
                 self._slot = None
             if self._directory is not None:
-                _unmount_below(self._directory)
-                shutil.rmtree(self._directory, ignore_errors=True)
+                remove_work_directory(self._directory)
                 self._directory = None
 
     def docker(
@@ -230,17 +225,3 @@ class DockerEngine:
         trace: types.TracebackType | None,
     ) -> None:
         self.stop()
-
-
-def _unmount_below(directory: Path) -> None:
-    """Unmount what a killed engine left mounted in its directory, deepest first."""
-
-    def mounted() -> list[str]:
-        lines = Path("/proc/self/mounts").read_text().splitlines()
-        return sorted(
-            (line.split()[1] for line in lines if line.split()[1].startswith(f"{directory}/")), reverse=True
-        )
-
-    for point in mounted():
-        run(["umount", "--lazy", point], check=False)
-    wait_until(lambda: not mounted(), "mounts of the engine are gone", timeout_s=10.0)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import shutil
 import tarfile
-import tempfile
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from tests.lab.docker_engine import DockerEngine
 from tests.lab.host_image import load_host_image
 from tests.lab.keys import known_hosts_line, make_key, public_line
 from tests.lab.process import LabError, answers, run, text, wait_until
+from tests.lab.workdir import make_work_directory, remove_work_directory
 
 BOOT_TIMEOUT_S = 90.0
 SSH_PORT = 22
@@ -99,7 +98,7 @@ class HostLab:
             self._engine.docker("network", "rm", network, check=False)
         self._networks = []
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove_work_directory(self._directory)
             self._directory = None
 
     def container(self, name: str) -> str:
@@ -228,7 +227,7 @@ class HostLab:
         return took_s
 
     def _create(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="flab-hosts-"))
+        self._directory = make_work_directory("hosts")
         key = make_key(self._directory / "user_key")
         image = load_host_image(self._engine)
         outer = self._add_network("outer", inner=False)

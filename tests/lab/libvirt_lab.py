@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import types
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.lab.cache import cache_dir
 from tests.lab.guest_image import GuestImage, guest_image
 from tests.lab.network import Slot, take_slot
 from tests.lab.process import Daemon, LabError, descendants, find, missing_programs, missing_root, run
+from tests.lab.workdir import make_work_directory, remove_work_directory
 
 START_TIMEOUT_S = 30.0
 COMMAND_TIMEOUT_S = 60.0
@@ -31,7 +31,7 @@ DIRECTORIES = {
 }
 """Directories of the test, and those of the machine that they stand for in the namespace.
 
-`cache` is kept from run to run: libvirt writes there what QEMU can do, which takes 12 s to find out.
+`cache` is kept from run to run: libvirt writes there what QEMU can do, which costs a second or more to find out.
 """
 
 LIBVIRTD_CONF = """\
@@ -116,8 +116,7 @@ class LibvirtLab:
     def start(self) -> LibvirtLab:
         """Start everything and wait until libvirt answers; all is taken back when that fails."""
         try:
-            self._directory = Path(tempfile.mkdtemp(prefix="flab-libvirt-"))
-            self._directory.chmod(0o755)
+            self._directory = make_work_directory("libvirt", mode=0o755)
             self._slot = take_slot()
             self._copy_guest()
             self._enter_namespace()
@@ -177,7 +176,7 @@ class LibvirtLab:
             self._slot.close()
             self._slot = None
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove_work_directory(self._directory)
             self._directory = None
 
     def domain_xml(

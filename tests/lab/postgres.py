@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import signal
-import tempfile
 import types
 from pathlib import Path
 
 from tests.lab.process import Daemon, LabError, answers, find, free_port, missing_programs, run
+from tests.lab.workdir import make_work_directory, remove_work_directory
 
 PROGRAMS = Path("/usr/lib/postgresql")
 START_TIMEOUT_S = 30.0
@@ -94,7 +93,7 @@ class Postgres:
         """Stop the server and remove its data. Twice is harmless."""
         self.halt()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove_work_directory(self._directory)
             self._directory = None
 
     def _ready(self) -> bool:
@@ -107,7 +106,7 @@ class Postgres:
         return self._owner if os.geteuid() == 0 else None
 
     def _make_cluster(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="flab-postgres-"))
+        self._directory = make_work_directory("postgres")
         self.port = free_port()
         if os.geteuid() == 0:
             entry = pwd.getpwnam(OWNER)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
-import tempfile
 import types
 import urllib.error
 import urllib.parse
@@ -19,6 +17,7 @@ from pathlib import Path
 
 from tests.lab.images import INDEX_TYPE, MANIFEST_TYPE, Image, sha256
 from tests.lab.process import Daemon, LabError, answers, find, free_port, missing_programs
+from tests.lab.workdir import make_work_directory, remove_work_directory
 
 START_TIMEOUT_S = 15.0
 REQUEST_TIMEOUT_S = 15.0
@@ -67,7 +66,7 @@ class Registry:
         """Start (again, with the storage it had) and wait until it answers."""
         try:
             if self._directory is None:
-                self._directory = Path(tempfile.mkdtemp(prefix="flab-registry-"))
+                self._directory = make_work_directory("registry")
                 self.port = free_port()
                 self._write_config()
             program = find("docker-registry") or "docker-registry"
@@ -89,7 +88,7 @@ class Registry:
         """Stop the process and remove its storage. Twice is harmless."""
         self.halt()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove_work_directory(self._directory)
             self._directory = None
 
     def push(self, image: Image, repository: str, tag: str | None = None) -> str:

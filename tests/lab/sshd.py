@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import tempfile
 import types
@@ -29,6 +28,7 @@ from tests.lab.process import (
     missing_root,
     run,
 )
+from tests.lab.workdir import make_work_directory, remove_work_directory
 
 START_TIMEOUT_S = 10.0
 PRIVILEGE_SEPARATION = Path("/run/sshd")
@@ -229,7 +229,7 @@ class LoopbackSshd:
                 remove_account(account.name)
             self.accounts = ()
             if self._directory is not None:
-                shutil.rmtree(self._directory, ignore_errors=True)
+                remove_work_directory(self._directory)
                 self._directory = None
 
     def ssh_argv(self, *words: str, address: str = "127.0.0.1", user: str | None = None) -> list[str]:
@@ -264,8 +264,7 @@ class LoopbackSshd:
 
     def _prepare(self) -> None:
         PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
-        self._directory = Path(tempfile.mkdtemp(prefix="flab-sshd-"))
-        self._directory.chmod(0o755)
+        self._directory = make_work_directory("sshd", mode=0o755)
         self.port = free_port()
         make_key(self.key)
         make_key(self.host_authority)

@@ -13,6 +13,7 @@ from tests.lab.images import load, node_image
 from tests.lab.network import Slot, take_slot
 from tests.lab.process import alive, run, wait_until
 from tests.lab.watcher import page
+from tests.lab.workdir import remove_stale
 
 ROOT = Path(__file__).parents[2]
 SOON_S = 20.0
@@ -85,7 +86,7 @@ def test_engine_comes_back_with_its_containers_after_a_halt() -> None:
 
 
 def test_engine_dies_with_a_killed_test_process_and_its_network_is_taken_back() -> None:
-    """After `kill -9` of whoever started it, no engine is left, and the next taker of the slot cleans up."""
+    """After `kill -9` of whoever started it no engine is left; slot and directory go back with the next start."""
     require("Docker engine", docker_lab.missing)
     program = (
         "import sys; from tests.lab.docker_engine import DockerEngine; engine = DockerEngine().start();"
@@ -97,14 +98,13 @@ def test_engine_dies_with_a_killed_test_process_and_its_network_is_taken_back() 
     pid, number, directory = holder.stdout.readline().split()
     holder.kill()
     holder.communicate()
+    wait_until(lambda: not alive(int(pid)), "the orphaned engine ends", timeout_s=SOON_S)
+    remove_stale()
+    assert not Path(directory).exists()
+    taken: list[Slot] = []
     try:
-        wait_until(lambda: not alive(int(pid)), "the orphaned engine ends", timeout_s=SOON_S)
-        taken: list[Slot] = []
-        try:
-            while number not in [str(slot.number) for slot in taken]:
-                taken.append(take_slot())
-        finally:
-            for slot in taken:
-                slot.close()
+        while number not in [str(slot.number) for slot in taken]:
+            taken.append(take_slot())
     finally:
-        run(["rm", "-rf", "--one-file-system", directory])
+        for slot in taken:
+            slot.close()
