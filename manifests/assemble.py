@@ -23,6 +23,9 @@ from manifests.source import Document, span_of
 from manifests.template import Renderer
 from manifests.tree import Reader, locate
 
+# What other documents refer to: a document that does not say what it is might have been any of them.
+_REFERRED = frozenset({"Fleet", "Host", "Release"})
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -91,10 +94,11 @@ def _merged(
             before = len(findings)
             value = reader.value(document.root)
             if not isinstance(value, dict):
+                out.incomplete |= _REFERRED
                 continue
             kind = kind_of(document, value, findings)
             if kind is None:
-                out.incomplete |= {"Fleet", "Host", "Release"}
+                out.incomplete |= _REFERRED
                 continue
             if len(findings) > before:
                 out.incomplete.add(kind)

@@ -68,7 +68,7 @@ def bind(document: Document, kind: str, value: dict[str, Any], findings: list[Di
         except ValidationError as e:
             details = e.errors(include_url=False)
     for detail in details:
-        if detail["input"] is not BROKEN:
+        if detail["input"] is not BROKEN and not _follows(detail):
             findings.append(_finding(document, kind, detail))
     return None
 
@@ -79,6 +79,14 @@ def path_of(loc: tuple[str | int, ...]) -> tuple[Path, bool]:
     if steps and steps[-1] == "[key]":
         return steps[:-1], True
     return steps, False
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Whether a list only seems too short because items of it were refused, which is said already."""
+    value = detail["input"]
+    if detail["type"] != "too_short" or not isinstance(value, (tuple, dict)):
+        return False
+    return len(value) >= int(detail["ctx"]["min_length"])
 
 
 def _retype(value: Any, details: list[ErrorDetails]) -> bool:

@@ -23,6 +23,7 @@ from manifests.digest import sha256
 from manifests.errors import ManifestError
 from manifests.manifest import Manifests
 from manifests.paths import resolve
+from manifests.schema.kinds import KINDS
 from manifests.source import FILE_BYTES_MAX, compose
 from manifests.template import Renderer
 from manifests.validate import validate
@@ -51,6 +52,7 @@ def load(
         layers = [shelf.layer(os.fspath(path)) for path in paths]
         if not paths:
             findings.append(error("file.none", "No manifest was given", hint="name a file or a directory"))
+        unread = any(finding.is_error for finding in findings)
         renderer = Renderer()
         assembled = assemble(layers, values, renderer, findings)
         resolve(assembled, shelf, findings)
@@ -64,7 +66,8 @@ def load(
             where=assembled.where,
             render=renderer.render,
         )
-        findings += validate(manifests, frozenset(assembled.incomplete))
+        # What could not be read may have been any document.
+        findings += validate(manifests, frozenset(KINDS) if unread else frozenset(assembled.incomplete))
     # A block that several aliases refer to is looked at once for each.
     found = tuple(dict.fromkeys(findings))
     if any(f.is_error for f in found):

@@ -110,7 +110,9 @@ class _Composer(CParser):
 
 def span_of(node: Node, file: str | None = None) -> Span:
     """The place of a node: where its value begins, 1-based."""
-    start, end = node.start_mark, node.end_mark
+    start = node.start_mark
+    # A collection that is still being composed has no end yet.
+    end = node.end_mark or start
     return Span(file or start.name, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
 

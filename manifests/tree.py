@@ -82,12 +82,14 @@ class Reader:
             return self._template(node, text)
         return text
 
-    def _mapping(self, node: MappingNode) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode) -> Any:
         out: dict[str, Any] = {}
+        broken = False
         merges: list[Node] = []
         for key, child in node.value:
             if type(key) is not ScalarNode:
                 self._bad_key(key)
+                broken = True
                 continue
             name: str = key.value
             if name == MERGE and key.tag == PLAIN:
@@ -100,7 +102,7 @@ class Reader:
                 out[name] = self.value(child)
         for merged in merges[:1]:
             self._merge(out, merged)
-        return out
+        return BROKEN if broken else out
 
     def _merge(self, out: dict[str, Any], merged: Node) -> None:
         sources = merged.value if isinstance(merged, SequenceNode) else [merged]
@@ -111,13 +113,14 @@ class Reader:
                         "yaml.merge",
                         "A merge key needs a mapping",
                         "`<<` takes over the keys of a mapping, or of a list of mappings.",
-                        span=span_of(merged),
+                        span=span_of(source),
                         hint="refer to a mapping: <<: *name",
                     )
                 )
                 return
-            for name, value in self._mapping(source).items():
-                out.setdefault(name, value)
+            value = self._mapping(source)
+            if isinstance(value, dict):
+                out.update((name, item) for name, item in value.items() if name not in out)
 
     def _template(self, node: ScalarNode, text: str) -> Any:
         renderer = self._renderer

@@ -12,6 +12,7 @@ from manifests.address import NAME_PATTERN, is_name
 from manifests.digest import DIGEST_PATTERN
 from manifests.manifest import Path
 from manifests.scalars import Ambiguous
+from manifests.schema.base import LABEL_PATTERN, REFERENCE_PATTERN
 from manifests.schema.kinds import key_paths, keys
 from manifests.suggest import did_you_mean, squeezed
 
@@ -226,11 +227,20 @@ def _pattern(name: str, value: Any, pattern: str, is_key: bool) -> Words:
     return Words(
         "manifest.pattern",
         "A value does not have the form it needs",
-        f"{what}; {_FORMS.get(pattern, f'it must match {pattern}')}.{seen}",
+        f"{what}; {FORMS.get(pattern, f'it must match {pattern}')}.{seen}",
     )
 
 
-_FORMS: dict[str, str] = {}
+# By pattern; a test holds this against the schema, so that no reader meets a regular expression.
+FORMS: dict[str, str] = {
+    rf"^{LABEL_PATTERN}$": "a label is 1 to 63 letters, digits, `.`, `_`, `/` and hyphens",
+    REFERENCE_PATTERN: "a secret is named by env:NAME or file:PATH",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "a variable's name is letters, digits and underscores",
+    r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$": "it is a relative path of letters, digits, `.`, `_` and hyphens",
+    r"^/[^\x00]*$": "it is an absolute path",
+    r"^[A-Z_]+$": "a capability is written in capitals, such as NET_BIND_SERVICE",
+    r"^(unix:///.+|tcp://.+:[0-9]+)$": "an engine is at unix:///PATH or tcp://HOST:PORT",
+}
 
 
 def _digest_hint(text: str) -> str | None:

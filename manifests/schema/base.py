@@ -122,6 +122,12 @@ Name = Annotated[
     Text,
     Field(pattern=rf"^{NAME_PATTERN}$", description="1-63 characters: a-z, 0-9, inner hyphens"),
 ]
+LABEL_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
+Labels = dict[Annotated[str, Field(pattern=rf"^{LABEL_PATTERN}$")], Text]
+"""Free names and texts; both end up in labels of substrates."""
+REFERENCE_PATTERN = r"^(env|file):\S.*$"
+SecretRefText = Annotated[Text, Field(pattern=REFERENCE_PATTERN)]
+"""Where a secret is found: env:NAME or file:PATH."""
 Version = Annotated[
     Text, AfterValidator(_version), WithJsonSchema({"type": "string", "description": "SemVer 2.0.0"})
 ]
@@ -158,4 +164,4 @@ FileMode = Annotated[Text, AfterValidator(_octal)]
 class SecretValue(Model):
     """A value by reference, resolved when it is used: {secret: "env:NAME"} or {secret: "file:PATH"}."""
 
-    secret: Annotated[Text, Field(pattern=r"^(env|file):\S.*$")]
+    secret: SecretRefText

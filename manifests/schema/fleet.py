@@ -10,9 +10,11 @@ from manifests.schema.base import (
     Bound,
     DurationMs,
     FileMode,
+    Labels,
     Model,
     Name,
     Port,
+    SecretRefText,
     SecretValue,
     SizeB,
     Template,
@@ -73,7 +75,7 @@ class File(Model):
     path: Template
     content: Template | None = None
     source: Text | None = None
-    secret: Annotated[Text, Field(pattern=r"^(env|file):\S.*$")] | None = None
+    secret: SecretRefText | None = None
     mode: FileMode = "0644"
     on_change: OnChange | None = None
 
@@ -202,7 +204,7 @@ class Node(Model):
     host: Name | None = None
     address: Text | None = None
     port: Port | None = None
-    labels: dict[str, Text] = {}
+    labels: Labels = {}
     release: ReleasePin | None = None
     process: ProcessOverride | None = None
 
@@ -219,7 +221,7 @@ class Group(Model):
     substrate: Substrate
     hosts: tuple[Name, ...] = ("localhost",)
     port: Port | None = None
-    labels: dict[str, Text] = {}
+    labels: Labels = {}
     release: ReleasePin | None = None
     process: Process
     container: Container | None = None

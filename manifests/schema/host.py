@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manifests.schema.base import DurationMs, Model, Name, Port, SecretValue, Text
+from manifests.schema.base import DurationMs, Labels, Model, Name, Port, SecretValue, Text
 
 
 class Become(Model):
@@ -72,6 +72,6 @@ class Host(Model):
     name: Name
     address: Text | None = None
     root: Text | None = None
-    labels: dict[str, Text] = {}
+    labels: Labels = {}
     ssh: Ssh | None = None
     docker: Docker | None = None

@@ -1,0 +1,1 @@
+"""Want: text becomes typed, pinned, validated documents, or findings with places."""
