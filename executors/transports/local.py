@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from glob import escape as glob_escape
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -24,6 +25,8 @@ _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # An exited child whose grandchildren keep its pipes open: its output is read this much longer, no more.
 _LINGER_S = 0.2
+# A partial file older than this belongs to a transfer that is gone.
+_PARTIAL_AGE_S = 3600.0
 
 
 class LocalTransport:
@@ -117,6 +120,7 @@ class LocalTransport:
             if target.is_file() and _file_digest(target) == digest:
                 return
             target.parent.mkdir(parents=True, exist_ok=True)
+            _sweep(target, self._clock.now().timestamp() - _PARTIAL_AGE_S)
             with partial.open("xb") as out:
                 found = _copy(source, out)
                 out.flush()
@@ -187,6 +191,14 @@ def _drain(selector: selectors.BaseSelector, stream: IO[bytes], kept: Tail) -> i
         return 0
     selector.unregister(stream)
     return 1
+
+
+def _sweep(target: Path, oldest: float) -> None:
+    """Removes the rests of transfers to this place that were killed long ago."""
+    for rest in target.parent.glob(f".{glob_escape(target.name)}.*.partial"):
+        with contextlib.suppress(OSError):
+            if rest.stat().st_mtime < oldest:
+                rest.unlink()
 
 
 def _file_digest(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,20 @@ EXTRA = ("flock", "setsid")
 NAMES = ("system", "busybox", "bare")
 
 
+def _applets(busybox: str) -> set[str]:
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
+    return set(listed.stdout.split())
+
+
 def put_on_path(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes PATH one folder with the toolbox `name`; skips the test where this machine lacks it."""
     folder.mkdir()
     busybox = shutil.which("busybox")
     if name == "busybox" and busybox is None:
         pytest.skip("busybox is not installed (Debian: busybox-static)")
+    applets = _applets(busybox) if name == "busybox" and busybox else set()
     for tool in (*TOOLS, *(EXTRA if name != "bare" else ())):
-        real = busybox if name == "busybox" else shutil.which(tool)
+        real = shutil.which(tool) if name != "busybox" else busybox if tool in applets else None
         if real is not None:
             (folder / tool).symlink_to(real)
     monkeypatch.setenv("PATH", str(folder))
