@@ -208,7 +208,9 @@ def _refuse_status(url: str, status: int) -> None:
 
 def _cache_error(cache: Path, error: OSError) -> ArtifactError:
     return ArtifactError(
-        f"the artifact cache {cache} cannot be written: {error.strerror or error}", code="artifact.cache"
+        f"the artifact cache {cache} cannot be written: {error.strerror or error}",
+        code="artifact.cache",
+        hint="check its rights and free space, or name another place: FLEETCTL_CACHE",
     )
 
 

@@ -107,6 +107,8 @@ def verified(rows: Iterable[tuple[bytes, str]], fleet: str, after: Head) -> Iter
     for data, stored in rows:
         sequence += 1
         place = f"entry {sequence} of fleet {fleet}"
+        if not isinstance(data, bytes):
+            raise _damaged(place, "it is stored as something else than bytes")
         actual = sha256_hex(data)
         if actual != stored:
             raise _damaged(place, "its bytes do not have the hash that was recorded for them")

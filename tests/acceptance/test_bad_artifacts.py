@@ -12,9 +12,9 @@ from tests.acceptance.rights import unprivileged
 
 
 def truthful(w: Workspace) -> str:
-    """The next plan; it must work, and its text is given."""
+    """The next plan's text: it says what there is, also where it refuses to go on from there."""
     planned = w.run("plan", ".")
-    assert planned.code == 0, str(planned)
+    assert planned.code in (0, 3), str(planned)
     return planned.out
 
 
@@ -37,7 +37,7 @@ def test_an_unreadable_artifact_is_an_error_before_anything_happens(workspace: W
     done = workspace.run("apply", ".", "--auto-approve", prefix=prefix)
     assert done.code == 1, str(done)
     assert "hello-1.0.0.py" in done.err
-    assert "ermission" in done.err
+    assert "read" in done.err
     assert workspace.node_processes() == []
 
 
@@ -79,8 +79,7 @@ def test_an_artifact_that_never_becomes_healthy_stops_the_rollout_within_the_bud
     assert "503" in done.err, "the last answer of the probe"
     versions = [ask(p) for p in workspace.ports]
     assert versions.count("1.0.0") == 2, "only the first one was touched"
-    plan = truthful(workspace)
-    assert "Plan: " in plan
+    assert "503" in truthful(workspace), "it says why the floor would not be kept"
     workspace.release("1.1.0")
     workspace.fleet("1.1.0")
     workspace.apply()

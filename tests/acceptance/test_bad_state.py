@@ -123,14 +123,17 @@ def test_a_damaged_state_is_said_and_left_as_it_is(
     assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3, "nothing was touched"
 
 
-def test_one_changed_byte_in_an_entry_is_found(workspace: Workspace) -> None:
+@pytest.mark.parametrize("kind", ["BLOB", "TEXT"])
+def test_one_changed_word_in_an_entry_is_found(workspace: Workspace, kind: str) -> None:
+    """By SQL, which leaves the database itself whole."""
     workspace.apply()
     with sqlite3.connect(whole(workspace)) as db:
-        db.execute("UPDATE entries SET body = replace(body, 'web-1', 'web-9') WHERE sequence = 5")
+        changed = f"CAST(replace(CAST(body AS TEXT), 'web-', 'bew-') AS {kind})"
+        db.execute(f"UPDATE entries SET body = {changed} WHERE sequence = 5")
     db.close()
     done = workspace.run("plan", ".")
     assert done.code == 1, str(done)
-    assert "damaged" in done.err
+    assert "entry 5 of fleet hello is damaged" in done.err
 
 
 def test_a_state_of_a_newer_release_is_refused(workspace: Workspace) -> None:
