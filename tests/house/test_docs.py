@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,16 @@ from manifests.errors import ExitCode
 from tests.house.sources import ROOT, tracked_files
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def fleetctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("fleetctl")), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def pages() -> list[Path]:
@@ -28,6 +41,29 @@ def test_readme_opens_with_the_two_commands() -> None:
     opening = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
     assert opening.startswith("# fleetctl\n\n**For people who run ")
     assert re.findall(r"^\$ (make \w+)", opening, flags=re.MULTILINE) == ["make demo", "make test"]
+
+
+def test_manifest_in_the_readme_is_valid(tmp_path: Path) -> None:
+    """With the quickstart's releases beside it, `fleetctl validate` accepts the README's manifest."""
+    (block,) = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S
+    )
+    quickstart = ROOT / "examples" / "quickstart"
+    documents = (quickstart / "releases.yaml").read_text(encoding="utf-8").split("---\n")
+    releases = "---\n".join(text for text in documents if "kind: Release" in text)
+    (tmp_path / "fleet.yaml").write_text(f"{block}---\n{releases}", encoding="utf-8")
+    shutil.copytree(quickstart / "artifacts", tmp_path / "artifacts")
+    result = fleetctl("validate", str(tmp_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_readme_lists_the_commands_that_exist() -> None:
+    """Each command in the README's table is known to the command line, and none is left out."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme[readme.index("| command |") :].partition("\n\n")[0]
+    named = set(re.findall(r"`fleetctl (\w+)", table))
+    listed = fleetctl("--help").stdout.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert named == set(re.findall(r"^  (\w+)  ", listed, re.M))
 
 
 def test_readme_lists_the_exit_codes_of_the_one_table() -> None:

@@ -42,8 +42,6 @@ FOREIGN_WORDS = tuple(
         ("pypi", ".org"),
         ("python", "hosted"),
         ("npm", "js.org"),
-        ("registry-1.", "docker.io"),
-        ("index.", "docker.io"),
         ("crates", ".io/"),
         ("proxy.", "golang"),
     )
