@@ -161,5 +161,3 @@ def test_connect_reaches_a_listener_and_reports_a_refusal() -> None:
         LOCAL.connect("127.0.0.1", port, 5).close()
     with pytest.raises(ConnectionRefusedError):
         LOCAL.connect("127.0.0.1", port, 5)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from executors.docker import observe
-from executors.docker.images import Match, Source, match, source_of
+from executors.docker.images import Match, match
 from planner.observed import HealthState
 from planner.spec import ArtifactPin
 
@@ -34,8 +34,8 @@ def test_an_image_is_what_its_digests_say(image: dict[str, object], reference: s
 
 def test_only_a_digest_makes_a_registry_reference() -> None:
     made = ArtifactPin(source=f"{REPO}@{PIN}", digest=PIN, name="app")
-    assert source_of(made) is Source.REGISTRY
-    assert source_of(made.model_copy(update={"source": "/x/app.tar"})) is Source.FILE
+    assert made.in_registry
+    assert not made.model_copy(update={"source": "/x/app.tar"}).in_registry
 
 
 @pytest.mark.parametrize(
