@@ -38,6 +38,12 @@ def find(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path=SYSTEM_PATH)
 
 
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    """The caller's variables and some more; programs that start others find them in the sbin directories too."""
+    path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+    return {**os.environ, "PATH": path, **(extra or {})}
+
+
 def missing_programs(*programs: str, package_set: str = "base") -> str | None:
     """One line that names what is not installed and how to get it, or None when all is there."""
     absent = [program for program in programs if find(program) is None]
@@ -67,7 +73,7 @@ def run(
         input=input_bytes,
         stdin=subprocess.DEVNULL if input_bytes is None else None,
         capture_output=True,
-        env=None if env is None else {**os.environ, **env},
+        env=_environment(env),
         timeout=timeout_s,
         check=False,
     )
@@ -185,7 +191,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                env={**os.environ, **(env or {})},
+                env=_environment(env),
                 start_new_session=True,
             )
 
