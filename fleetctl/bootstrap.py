@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import sys
+import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from fleetctl.settings import Settings
 if TYPE_CHECKING:
     from executors.driver import Reader
     from executors.inventory import Place
+    from executors.registry import Access
     from fleetctl.engine.apply import Engine
     from fleetctl.engine.observer import Observer
     from fleetctl.ledger.ports import Store
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from manifests.schema.host import Host
 
 STATE_FILE = "state.db"
+_ASKING = threading.Lock()
 
 
 def open_store(settings: Settings, clock: Clock, *, read_only: bool) -> Store:
@@ -39,26 +43,42 @@ def replayed(store: Store, fleets: Iterable[str]) -> dict[str, Replayed]:
     return {fleet: replay(fleet, store.read(fleet)) for fleet in fleets}
 
 
-def places(hosts: Mapping[str, Host], wanted: Iterable[tuple[str, str]]) -> list[Place]:
+def access(settings: Settings, clock: Clock) -> Access:
+    """How the hosts of one command are reached; `close` it when the command is done with them."""
+    from executors import secrets
+    from executors.registry import Access
+
+    return Access(clock, secrets.resolve, _ask, settings.accept_new_host_keys)
+
+
+def _ask(question: str) -> str | None:
+    """A passphrase, from the person at the terminal; None where there is none. One question at a time."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    with _ASKING:
+        return getpass.getpass(f"{question}: ", sys.stderr)
+
+
+def places(hosts: Mapping[str, Host], wanted: Iterable[tuple[str, str]], reach: Access) -> list[Place]:
     """Where to look: one place per (host, substrate). They open readers, which cannot change anything."""
     from executors.inventory import Place
 
     return [
-        Place(name, substrate, partial(_reader, hosts.get(name), name, substrate))
+        Place(name, substrate, partial(_reader, hosts.get(name), name, substrate, reach))
         for name, substrate in sorted(set(wanted))
     ]
 
 
-def _reader(host: Host | None, name: str, substrate: str) -> Reader:
+def _reader(host: Host | None, name: str, substrate: str, reach: Access) -> Reader:
     from executors import registry
     from executors.driver import DriverError
 
     if host is None:
         raise DriverError(f"host {name} is in no manifest any more, so nobody knows how to reach it")
-    return registry.reader(host, substrate)
+    return registry.reader(host, substrate, reach)
 
 
-def engine(settings: Settings, clock: Clock, store: Store, observer: Observer) -> Engine:
+def engine(settings: Settings, clock: Clock, store: Store, observer: Observer, reach: Access) -> Engine:
     """Everything that a run needs: drivers that act, artifacts, secrets. Only commands that act call this."""
     from executors import artifacts, registry, secrets
     from fleetctl.engine.apply import Engine
@@ -67,7 +87,7 @@ def engine(settings: Settings, clock: Clock, store: Store, observer: Observer) -
 
     return Engine(
         store=store,
-        drivers=registry.driver,
+        drivers=partial(registry.driver, access=reach),
         fetch=lambda pin: artifacts.fetch(pin, settings.cache, clock=clock),
         resolve=secrets.resolve,
         clock=clock,

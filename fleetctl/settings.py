@@ -38,6 +38,7 @@ class Settings:
     state: Path
     cache: Path
     parallelism: int = PARALLELISM_DEFAULT
+    accept_new_host_keys: bool = False
 
 
 def resolve(
@@ -46,6 +47,7 @@ def resolve(
     beside: Path,
     state: str | None = None,
     parallelism: int | None = None,
+    accept_new_host_keys: bool = False,
 ) -> Settings:
     """Settings from the environment and the options given; `beside` is the folder of the first manifest.
 
@@ -57,6 +59,7 @@ def resolve(
         state=folder,
         cache=Path(cache).absolute() if cache else folder / "cache",
         parallelism=_parallelism(parallelism, environ.get("FLEETCTL_PARALLELISM")),
+        accept_new_host_keys=accept_new_host_keys,
     )
 
 

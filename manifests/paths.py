@@ -102,7 +102,7 @@ class _Resolver:
         used = self._pinned(release)
         artifacts = []
         for i, artifact in enumerate(release.artifacts):
-            if artifact.substrate != "docker" and not _SCHEME.match(artifact.source):
+            if not artifact.is_image and not _SCHEME.match(artifact.source):
                 absolute, span = self._absolute(key, ("artifacts", i, "source"), artifact.source)
                 if not self.shelf.readable(absolute):
                     self.findings.append(_missing_artifact(release, artifact.source, absolute, span, used))

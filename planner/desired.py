@@ -14,7 +14,7 @@ from planner.frame import Frame, frame_of
 from planner.ordered import built, in_order, ordered
 from planner.placement import Placed, place
 from planner.situation import Findings, Situation
-from planner.spec import FileSpec, NodeSpec, SecretUse, fields
+from planner.spec import CONTAINER_DIR, FileSpec, NodeSpec, SecretUse, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class _Maker:
         node = placed.node
         labels = placed.group.labels
         self._labels = {**labels, **node.labels} if node is not None and node.labels else labels
-        folder = f"{frame.root}/nodes/{placed.uid}"
+        in_container = placed.group.substrate == "docker"
+        folder = CONTAINER_DIR if in_container else f"{frame.root}/nodes/{placed.uid}"
         known: dict[str, Any] = {
             "name": placed.name,
             "uid": placed.uid,

@@ -18,6 +18,10 @@ from planner.ordered import Sorted, ordered
 
 UNKEYED = "secret:"
 """Stands before a reference in a field whose keyed digest is not known (no key yet, or not resolved)."""
+IMAGE_REFERENCE = "@sha256:"
+"""What tells `name@sha256:…`, an image in a registry, from the path or URL of a file."""
+CONTAINER_DIR = "/fleetctl"
+"""The node's folder inside its container; on a host it is below the host's root."""
 
 
 class SecretUse(Model):
@@ -36,6 +40,11 @@ class ArtifactPin(Model):
     digest: str
     name: str
     source: str
+
+    @property
+    def in_registry(self) -> bool:
+        """Whether it is an image that an engine pulls by its digest; else its bytes are a file."""
+        return IMAGE_REFERENCE in self.source
 
 
 class FileSpec(Model):

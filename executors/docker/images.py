@@ -25,13 +25,6 @@ if TYPE_CHECKING:
 ARCHIVE_MANIFEST_MAX_B = 4 * 2**20
 
 
-class Source(Enum):
-    """Where an image comes from."""
-
-    REGISTRY = "registry"
-    FILE = "file"
-
-
 class Match(Enum):
     """What an engine's image says about a pin (cases D2)."""
 
@@ -44,11 +37,6 @@ class ImageError(DriverError):
     """An image cannot be had: says which and why."""
 
     code = "docker.image"
-
-
-def source_of(pin: ArtifactPin) -> Source:
-    """`name@sha256:…` is a registry's; everything else is a file."""
-    return Source.REGISTRY if "@sha256:" in pin.source else Source.FILE
 
 
 def match(image: Mapping[str, Any], reference: str) -> Match:
@@ -121,7 +109,7 @@ class Images:
 
     def stage(self, pin: ArtifactPin, local_path: str) -> str:
         """Makes sure that the image is on the engine, and gives its id. Raises ImageError and DriverError."""
-        if source_of(pin) is Source.REGISTRY:
+        if pin.in_registry:
             image_id = self._registry(pin.source)
         else:
             image_id = self._file(pin, Path(local_path))
@@ -133,7 +121,7 @@ class Images:
         known = self._ids.get(pin.digest)
         if known is not None:
             return known
-        if source_of(pin) is Source.REGISTRY:
+        if pin.in_registry:
             image = self._inspect(pin.source)
             return image["Id"] if image is not None and match(image, pin.source) is Match.SAME else None
         found = self._imported(pin)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from planner.spec import CONTAINER_DIR
+
 PREFIX: Final = "fleetctl"
-NODE_DIR: Final = "/fleetctl"
-"""The node's folder inside its container; relative files and the data folder are below it."""
+NODE_DIR: Final = CONTAINER_DIR
 RECORD: Final = "record.json"
 
 FLEET: Final = "fleetctl.fleet"

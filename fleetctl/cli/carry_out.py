@@ -14,6 +14,7 @@ from fleetctl.settings import Settings
 from manifests.errors import ExitCode, FleetctlError
 
 if TYPE_CHECKING:
+    from executors.registry import Access
     from fleetctl.engine.apply import Engine, Result
     from planner.plan import FleetPlan, Plan
 
@@ -41,17 +42,21 @@ def carry_out(
     """Does `work` with an engine while showing progress; prints how it ended and gives the exit code."""
     terminal = invocation.terminal
     store = bootstrap.open_store(settings, invocation.clock, read_only=False)
+    reach = bootstrap.access(settings, invocation.clock)
     try:
         live = terminal.interactive and terminal.err.isatty()
         with progress.shown(terminal, invocation.clock, live=live) as board:
             watching = Watching(board, several=len(plan.fleets) > 1)
-            result = work(bootstrap.engine(settings, invocation.clock, store, watching))
-        return tell(invocation, plan, result, watching.failed)
+            result = work(bootstrap.engine(settings, invocation.clock, store, watching, reach))
+        return tell(invocation, plan, result, watching.failed, reach)
     finally:
+        reach.close()
         store.close()
 
 
-def tell(invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tuple[str, str], str]) -> int:
+def tell(
+    invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tuple[str, str], str], reach: Access
+) -> int:
     """Prints how it ended: success to stdout, anything else as an error with its hint and the failed nodes' logs."""
     terminal = invocation.terminal
     if result.exit_code is ExitCode.OK:
@@ -61,7 +66,7 @@ def tell(invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tup
     for fleet in plan.fleets:
         nodes = [node for (name, node) in failed if name == fleet.fleet][:LOGS_MAX]
         for node in nodes:
-            _tell_log(invocation, fleet, node, told)
+            _tell_log(invocation, fleet, node, told, reach)
     terminal.say(f"{terminal.err_paint('red bold', 'Error:')} {clean(result.summary)}")
     hint = _HINTS.get(result.exit_code)
     if hint:
@@ -69,13 +74,13 @@ def tell(invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tup
     return result.exit_code
 
 
-def _tell_log(invocation: Invocation, fleet: FleetPlan, node: str, told: set[str]) -> None:
+def _tell_log(invocation: Invocation, fleet: FleetPlan, node: str, told: set[str], reach: Access) -> None:
     """The end of a failed node's output, each line marked as what the node said; the same words once."""
     uid = next((c.uid for c in fleet.changes if c.node == node), None)
     spec = fleet.specs.get(node)
     if uid is None or spec is None:
         return
-    text = _log(fleet, node, uid)
+    text = _log(fleet, node, uid, reach)
     if not text.strip() or text in told:
         return
     told.add(text)
@@ -85,9 +90,9 @@ def _tell_log(invocation: Invocation, fleet: FleetPlan, node: str, told: set[str
         terminal.say(terminal.err_paint("dim", f"  {node} | {line}"))
 
 
-def _log(fleet: FleetPlan, node: str, uid: str) -> str:
+def _log(fleet: FleetPlan, node: str, uid: str, reach: Access) -> str:
     spec = fleet.specs[node]
-    (place,) = bootstrap.places(fleet.hosts, [(spec.host, spec.substrate)])
+    (place,) = bootstrap.places(fleet.hosts, [(spec.host, spec.substrate)], reach)
     try:
         reader = place.open()
         try:

@@ -33,13 +33,14 @@ class Timings:
 
 @dataclass(slots=True)
 class Invocation:
-    """One call of fleetctl. `debug` shows tracebacks; `environ` is the process's environment."""
+    """One call of fleetctl. `debug` shows tracebacks; `accept_new_host_keys` trusts SSH hosts seen for the first time; `environ` is the process's environment."""
 
     terminal: Terminal
     environ: Mapping[str, str]
     clock: Clock
     timings: Timings
     debug: bool = False
+    accept_new_host_keys: bool = False
 
     @classmethod
     def of_process(cls, environ: Mapping[str, str]) -> Invocation:

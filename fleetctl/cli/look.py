@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,9 +87,9 @@ def observe(invocation: Invocation, known: Known, settings: Settings) -> Snapsho
             if node.spec is not None:
                 specs[node.uid] = node.spec
                 wanted.add((node.host, node.spec.substrate))
-    with invocation.timings.phase("observe"):
+    with invocation.timings.phase("observe"), closing(bootstrap.access(settings, invocation.clock)) as reach:
         return inventory.observe(
-            bootstrap.places(known.manifests.hosts, wanted),
+            bootstrap.places(known.manifests.hosts, wanted, reach),
             clock=invocation.clock,
             fleets=frozenset(known.manifests.fleets),
             specs=specs,

@@ -105,9 +105,21 @@ def place_options(command: Command) -> Command:
     return command
 
 
+def _accept_new_host_keys(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del param
+    ctx.find_root().obj.accept_new_host_keys |= value
+
+
 def state_options(command: Command) -> Command:
-    """--state and --parallelism."""
+    """--state, --parallelism and --accept-new-host-keys."""
     for decorate in (
+        click.option(
+            "--accept-new-host-keys",
+            is_flag=True,
+            expose_value=False,
+            callback=_accept_new_host_keys,
+            help="Trust SSH hosts that are seen for the first time, and remember their keys.",
+        ),
         parallelism_option,
         _state_option,
     ):
@@ -181,4 +193,10 @@ def resolve_settings(
     invocation: Invocation, beside: Path, state: str | None, parallelism: int | None
 ) -> Settings:
     """The command's settings, checked."""
-    return settings.resolve(invocation.environ, beside=beside, state=state, parallelism=parallelism)
+    return settings.resolve(
+        invocation.environ,
+        beside=beside,
+        state=state,
+        parallelism=parallelism,
+        accept_new_host_keys=invocation.accept_new_host_keys,
+    )

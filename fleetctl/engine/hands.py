@@ -29,9 +29,6 @@ Observe = Callable[
 ]
 """Looks at these places (host and substrate), at one fleet, probing the nodes whose specification is given by uid."""
 
-# Docker's engine fetches an image by its digest itself; there is no local file to bring.
-FETCHED_THERE = frozenset({"docker"})
-
 
 @dataclass
 class Hands:
@@ -68,7 +65,8 @@ class Hands:
     def stage(self, effect: Stage) -> Staged:
         error = None
         try:
-            local = "" if effect.substrate in FETCHED_THERE else str(self.fetch(effect.pin))
+            # An image in a registry is pulled by the engine itself, by its digest.
+            local = "" if effect.pin.in_registry else str(self.fetch(effect.pin))
             self.driver(effect.host, effect.substrate).stage(effect.pin, local)
         except FleetctlError as e:
             error = e.message

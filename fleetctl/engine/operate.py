@@ -223,7 +223,8 @@ def _operation(rollout: Rollout, state: StepState, node: NodeState, spec: NodeSp
         spec=spec,
         fields=fields(spec, rollout.keyed),
         precondition=_for_driver(step.precondition, node),
-        retain_data=spec.data is None or spec.data.retain,
+        # What is destroyed to be placed anew keeps its data, whatever is to happen at its end.
+        retain_data=node.steps[-1] is not state or spec.data is None or spec.data.retain,
         deadline_s=step.deadline_ms / 1000,
     )
 

@@ -92,7 +92,7 @@ def _artifacts(review: Review, release: Release) -> None:
                 ("artifacts", i),
                 "remove one, or give them different `arch`",
             )
-        problem = _image(artifact) if artifact.substrate == "docker" else _source(artifact)
+        problem = _image(artifact) if artifact.is_image else _source(artifact)
         if problem is not None:
             review.error(*problem, key, ("artifacts", i, "source"), _source_hint(artifact))
 

@@ -9,19 +9,29 @@ from pydantic import Field
 from manifests.schema.base import Model, Name, Sha256, Text, Version
 
 Substrate = Literal["host", "docker", "qemu"]
+# What tells the file of an image (an archive, or a root file system) from a registry's name for one.
+IMAGE_FILES = (".tar", ".tar.gz", ".tgz", ".tar.xz")
 Architecture = Literal["any", "x86_64", "aarch64"]
 
 
 class Artifact(Model):
     """The bytes that run on one substrate and architecture; `digest` is the sha256 of exactly these bytes.
 
-    `source` is a path beside the manifest, an https:// URL, or for docker a `name@sha256:…` reference.
+    `source` is a path beside the manifest or an https:// URL; for docker a `name@sha256:…` reference, or the
+    file of an image archive or root file system.
     """
 
     substrate: Substrate
     arch: Architecture = "any"
     source: Annotated[Text, Field(min_length=1)]
     digest: Sha256
+
+    @property
+    def is_image(self) -> bool:
+        """Whether `source` is a registry's name for an image; else it is a path or a URL of a file."""
+        return self.substrate == "docker" and (
+            "@" in self.source or not (self.source.endswith(IMAGE_FILES) or "://" in self.source)
+        )
 
 
 class Release(Model):
