@@ -133,8 +133,9 @@ class DockerDriver(DockerReader):
     def _destroy(self, operation: Operation) -> Outcome:
         api, name = self._api(), names.container(operation.uid)
         api.remove_container(name, v=True, force=False)
-        if not operation.retain_data:
-            for volume in api.volumes(filters={"name": f"{names.PREFIX}-{operation.uid}-"})["Volumes"] or []:
+        for volume in api.volumes(filters={"name": f"{names.PREFIX}-{operation.uid}-"})["Volumes"] or []:
+            # Managed files (secrets among them) are written anew with the next container; the rest is data.
+            if not operation.retain_data or volume["Name"] == names.volume(operation.uid, names.FILES_VOLUME):
                 api.remove_volume(volume["Name"])
         return settled(operation, self._state(operation.uid))
 

@@ -172,7 +172,7 @@ def test_a_node_lives_from_create_to_destroy_and_its_fields_are_read_back_unchan
     _run(driver, make(StepKind.DESTROY, 5, spec=spec, retain_data=True))
     assert driver.observe(frozenset()).nodes == ()
     volumes = set(docker_engine.out("volume", "ls", "-q").split())
-    assert {f"{name}-data", f"{name}-files", f"{name}-volume-extra"} <= volumes
+    assert {v for v in volumes if v.startswith(name)} == {f"{name}-data", f"{name}-volume-extra"}
     _run(
         driver,
         make(StepKind.CREATE, 6, spec=spec, generation=2),
