@@ -12,9 +12,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.cache import locked
 from tests.lab.process import LabError, run
 
 SLOTS = 64
+LOCK_TIMEOUT_S = 60.0
 BRIDGE_PREFIX = "flab"
 ROUTE_METRIC = "4000000000"
 
@@ -64,25 +66,29 @@ class Slot:
 
 
 def take_slot() -> Slot:
-    """Take a free slot and set its bridge up; slots of test processes that are dead are cleaned and taken.
+    """Take a free slot and set its bridge up; first those of test processes that are dead are given back.
 
     Raises:
         LabError: every slot is in use, or the machine refuses bridges.
     """
+    # One at a time, or a slot seen as dead could be another's by the time it is cleaned.
+    with locked("network", timeout_s=LOCK_TIMEOUT_S):
+        return _take_slot()
+
+
+def _take_slot() -> Slot:
     refusal = ""
-    for number in range(SLOTS):
-        slot = Slot(number)
+    for slot in map(Slot, range(SLOTS)):
+        if Path(f"/sys/class/net/{slot.bridge}").exists() and _owner_is_dead(slot):
+            slot.close()
+    for slot in map(Slot, range(SLOTS)):
         # Adding a link of a name that exists fails, so this is also the lock between test processes.
         added = run(["ip", "link", "add", slot.bridge, "type", "bridge"], check=False)
         if added.returncode != 0 and b"exists" not in added.stderr:
             refusal = added.stderr.decode(errors="replace").strip()
             break
         if added.returncode != 0:
-            if not _owner_is_dead(slot):
-                continue
-            slot.close()
-            if run(["ip", "link", "add", slot.bridge, "type", "bridge"], check=False).returncode != 0:
-                continue
+            continue
         run(["ip", "link", "set", slot.bridge, "alias", f"pid={os.getpid()} start={_start_of(os.getpid())}"])
         run(["ip", "address", "add", f"{slot.gateway}/25", "dev", slot.bridge])
         run(["ip", "link", "set", slot.bridge, "up"])
