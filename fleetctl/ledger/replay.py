@@ -5,11 +5,12 @@ Keys and kinds that this release does not know are passed over; an illegal move 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleetctl.ledger.entries import Entry, Kind, encode
+from fleetctl.ledger.entries import Entry, Kind
 from fleetctl.ledger.operations import By, IllegalMove, Record, State, move
 from fleetctl.ledger.ports import StateError
 from planner.recorded import Recorded, RecordedNode
@@ -157,7 +158,8 @@ class _Fold:
 
     def node_healthy(self, entry: Entry) -> None:
         node = self.nodes[entry["uid"]]
-        node.last_healthy = entry["spec"]
+        # Nearly always what was placed: one object then, so that it is read once.
+        node.last_healthy = node.spec if entry["spec"] == node.spec else entry["spec"]
         run = self.runs.get(entry["run"])
         if run is not None:
             run.healthy.add(entry["step"])
@@ -250,7 +252,7 @@ def record_of(entry: Entry) -> Record:
 def spec_of(document: Mapping[str, Any]) -> NodeSpec:
     """A specification as the journal keeps it (`entries.spec_document`). Raises StateError."""
     try:
-        return NodeSpec.model_validate_json(encode(document))
+        return NodeSpec.model_validate_json(json.dumps(document))
     except ValueError as e:
         raise StateError(
             "a node's specification in the journal cannot be read",
