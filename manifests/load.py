@@ -120,7 +120,8 @@ class Shelf:
     def layer(self, path: str) -> Layer:
         """The documents of one path argument; every problem is a finding."""
         first = not self._taken
-        if Path(path).is_dir():
+        # An empty text is no path; Path would take it for the present directory.
+        if path and Path(path).is_dir():
             files = self._listed(path)
             folder = os.path.abspath(path)  # noqa: PTH100 - symbolic links stay as the operator wrote them
         else:

@@ -13,7 +13,8 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from manifests.errors import TemplateError
-from manifests.template import OUTPUT_CHARACTERS_MAX, Reference, missing, shown, too_large
+from manifests.placeholder import Reference
+from manifests.template import OUTPUT_CHARACTERS_MAX, missing, shown, too_large
 
 # No `random` (the same manifest gives the same plan), none that takes a width or builds markup.
 FILTERS_ALLOWED = frozenset(

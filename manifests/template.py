@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from manifests.errors import TemplateError
+from manifests.placeholder import MARK, VARS, Reference
 
 if TYPE_CHECKING:
     from manifests.sandbox import Compiled
@@ -21,29 +22,12 @@ if TYPE_CHECKING:
 # A configuration file for one node; more is data and belongs into an artifact.
 OUTPUT_CHARACTERS_MAX = 1024 * 1024
 
-VARS = "vars"
-NAMESPACES: Mapping[str, frozenset[str] | None] = {
-    "fleet": frozenset({"name", "trust_domain"}),
-    "group": frozenset({"name", "labels", "port"}),
-    "node": frozenset(
-        {"name", "index", "uid", "host", "port", "address", "dir", "data_dir", "labels"},
-    ),
-    "host": frozenset({"name", "address", "root", "labels", "arch"}),
-    "release": frozenset({"product", "version", "commit", "protocol"}),
-    "artifact": frozenset({"path", "digest", "name", "source", "arch"}),
-    VARS: None,
-}
-"""What a template may name. None: any key, as given by --var and --var-file."""
-
-_MARK = re.compile(r"\{[{%#]")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _SIMPLE = re.compile(
     rf"""\{{\{{ \s* ({_NAME}(?:\.{_NAME})+) \s*
     (?: \| \s* default\( \s* (?: '([^'\\]*)' | "([^"\\]*)" ) \s* \) \s* )? \}}\}}""",
     re.VERBOSE,
 )
-Reference = tuple[str, ...]
-"""A name as its parts: ("node", "port")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +39,6 @@ class Place:
 
 
 _Part = str | Place
-_UNKNOWN = object()
-
-
-def is_template(text: str) -> bool:
-    """Whether the text holds anything to render: `{{`, `{%` or `{#`."""
-    return "{" in text and _MARK.search(text) is not None
 
 
 class Renderer:
@@ -110,21 +88,6 @@ class Renderer:
                 compiled = compile_text(text)
             self._compiled[text] = compiled
         return compiled
-
-
-def unknown(reference: Reference) -> str | None:
-    """Why a name can have no value, whatever the node; None when it may have one."""
-    known = NAMESPACES.get(reference[0], _UNKNOWN)
-    if known is _UNKNOWN:
-        return f"{reference[0]} is not known; there are {', '.join(NAMESPACES)}"
-    if isinstance(known, frozenset) and len(reference) > 1 and reference[1] not in known:
-        return f"{reference[0]} has no {reference[1]}; it has {', '.join(sorted(known))}"
-    return None
-
-
-def only_vars(references: tuple[Reference, ...]) -> bool:
-    """Whether a text with these names can be rendered before any node is known."""
-    return all(reference[0] == VARS for reference in references)
 
 
 def shown(text: str, value: Any) -> str:
@@ -186,6 +149,9 @@ def _parts(text: str) -> Iterator[_Part]:
 def _cut(text: str) -> tuple[_Part, ...] | None:
     """The text cut at its names; None when anything but plain names stands in it."""
     parts = tuple(_parts(text))
-    if any(isinstance(part, str) and _MARK.search(part) for part in parts):
+    if any(isinstance(part, str) and MARK.search(part) for part in parts):
+        return None
+    # `{{{ a }}`: to Jinja2 the first two braces open the expression.
+    if any(isinstance(part, str) and part.endswith("{") for part in parts[:-1]):
         return None
     return parts

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from manifests.address import NAME_PATTERN, is_name
 from manifests.digest import DIGEST_PATTERN
 from manifests.manifest import Path
+from manifests.placeholder import is_template
 from manifests.scalars import Ambiguous
 from manifests.schema.base import LABEL_PATTERN, REFERENCE_PATTERN
 from manifests.schema.kinds import key_paths, keys
@@ -206,6 +207,12 @@ def _literal_error(name: str, value: Any, expected: str) -> Words:
 
 def _pattern(name: str, value: Any, pattern: str, is_key: bool) -> Words:
     text = str(value)
+    if is_template(text):
+        return Words(
+            "manifest.template",
+            "A value cannot be used",
+            f"`{name}` is {quoted(text)}: only `vars` can stand here; nothing else is known when this key is read.",
+        )
     what = f"the key {quoted(name)}" if is_key else f"`{name}` is {quoted(text)}"
     strange = strange_characters(text)
     seen = f" It holds {strange}." if strange else ""

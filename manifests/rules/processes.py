@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from manifests.manifest import Key, Path
+from manifests.placeholder import is_template
 from manifests.rules.review import Review, fleet_key
 from manifests.schema.base import SecretValue
 from manifests.schema.fleet import EnvVar, File, Fleet, Group, Health, Process, ProcessOverride
 from manifests.secret import parse_ref
-from manifests.template import is_template
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SOURCES = ("content", "source", "secret")

@@ -112,27 +112,31 @@ def _octal(value: str) -> str:
     return value.rjust(4, "0")
 
 
-Text = Annotated[str, AfterValidator(_no_template)]
+NO_TEMPLATE = AfterValidator(_no_template)
+# Constraints on text stand before validators, so that the exported schema has them.
+Text = Annotated[str, NO_TEMPLATE]
 """Text in which only `{{ vars.x }}` was rendered, when the file was read."""
 Template = Annotated[
     str, WithJsonSchema({"type": "string", "description": "may hold {{ … }}, rendered per node"})
 ]
 """Text that is rendered per node, with everything that is known about the node."""
+NonEmpty = Annotated[str, Field(min_length=1), NO_TEMPLATE]
+"""Text with at least one character."""
 Name = Annotated[
-    Text,
+    str,
     Field(pattern=rf"^{NAME_PATTERN}$", description="1-63 characters: a-z, 0-9, inner hyphens"),
 ]
 LABEL_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
 Labels = dict[Annotated[str, Field(pattern=rf"^{LABEL_PATTERN}$")], Text]
 """Free names and texts; both end up in labels of substrates."""
 REFERENCE_PATTERN = r"^(env|file):\S.*$"
-SecretRefText = Annotated[Text, Field(pattern=REFERENCE_PATTERN)]
+SecretRefText = Annotated[str, Field(pattern=REFERENCE_PATTERN), NO_TEMPLATE]
 """Where a secret is found: env:NAME or file:PATH."""
 Version = Annotated[
     Text, AfterValidator(_version), WithJsonSchema({"type": "string", "description": "SemVer 2.0.0"})
 ]
 Sha256 = Annotated[
-    Text, Field(pattern=rf"^{DIGEST_PATTERN}$", description="sha256: and 64 lower-case hex digits")
+    str, Field(pattern=rf"^{DIGEST_PATTERN}$", description="sha256: and 64 lower-case hex digits")
 ]
 DurationMs = Annotated[
     int,

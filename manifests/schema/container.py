@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manifests.schema.base import Model, Name, Port, Text
+from manifests.schema.base import NO_TEMPLATE, Model, Name, Port, Text
 
-AbsolutePath = Annotated[Text, Field(pattern=r"^/[^\x00]*$")]
+AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00]*$"), NO_TEMPLATE]
 
 
 class Volume(Model):
@@ -41,7 +41,7 @@ class Container(Model):
     volumes: tuple[Volume, ...] = ()
     tmpfs: tuple[AbsolutePath, ...] = ()
     read_only: bool = True
-    capabilities: tuple[Annotated[Text, Field(pattern=r"^[A-Z_]+$")], ...] = ()
+    capabilities: tuple[Annotated[str, Field(pattern=r"^[A-Z_]+$"), NO_TEMPLATE], ...] = ()
     init: bool = True
     restart: Literal["no", "on-failure", "always", "unless-stopped"] = "unless-stopped"
     log: LogOptions = LogOptions()

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from manifests.schema.base import (
+    NO_TEMPLATE,
     Bound,
     DurationMs,
     FileMode,
     Labels,
     Model,
     Name,
+    NonEmpty,
     Port,
     SecretRefText,
     SecretValue,
@@ -116,7 +118,7 @@ class ProcessOverride(Model):
 class Data(Model):
     """The node's data folder, relative to the node's own; kept on destroy when `retain`."""
 
-    path: Annotated[Text, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$")] = "data"
+    path: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$"), NO_TEMPLATE] = "data"
     retain: bool = True
 
 
@@ -236,7 +238,7 @@ class Fleet(Model):
     api_version: Literal["fleetctl/v1"]
     kind: Literal["Fleet"]
     name: Name
-    trust_domain: Annotated[Text, Field(min_length=1)]
+    trust_domain: NonEmpty
     release: ReleasePin
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
     rollout: Rollout = Rollout()

@@ -9,7 +9,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manifests.schema.base import DurationMs, Labels, Model, Name, Port, SecretValue, Text
+from manifests.schema.base import (
+    NO_TEMPLATE,
+    DurationMs,
+    Labels,
+    Model,
+    Name,
+    NonEmpty,
+    Port,
+    SecretValue,
+    Text,
+)
 
 
 class Become(Model):
@@ -27,11 +37,11 @@ class Ssh(Model):
     server's MaxSessions; `pubkey_algorithms` narrows the signatures that are tried for old servers.
     """
 
-    address: Annotated[Text, Field(min_length=1)]
+    address: NonEmpty
     port: Port | None = None
     user: Text | None = None
     identity_file: Text | None = None
-    jump: tuple[Annotated[Text, Field(min_length=1)], ...] | None = None
+    jump: tuple[NonEmpty, ...] | None = None
     config_file: Text | None = None
     known_hosts: Text | None = None
     become: Become | None = None
@@ -54,7 +64,9 @@ class Docker(Model):
     Together with `ssh` the unix path is one on that host, reached through the SSH connection.
     """
 
-    url: Annotated[Text, Field(pattern=r"^(unix:///.+|tcp://.+:[0-9]+)$")] = "unix:///var/run/docker.sock"
+    url: Annotated[str, Field(pattern=r"^(unix:///.+|tcp://.+:[0-9]+)$"), NO_TEMPLATE] = (
+        "unix:///var/run/docker.sock"
+    )
     tls: Tls | None = None
     timeout: DurationMs = 60_000
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from manifests.schema.base import Model, Name, Sha256, Text, Version
+from manifests.schema.base import Model, Name, NonEmpty, Sha256, Text, Version
 
 Substrate = Literal["host", "docker", "qemu"]
 # What tells the file of an image (an archive, or a root file system) from a registry's name for one.
@@ -23,7 +23,7 @@ class Artifact(Model):
 
     substrate: Substrate
     arch: Architecture = "any"
-    source: Annotated[Text, Field(min_length=1)]
+    source: NonEmpty
     digest: Sha256
 
     @property
