@@ -41,7 +41,9 @@ def _write_state(folder: Path, recorded: dict[str, Recorded]) -> None:
         lease = store.acquire(fleet, holder, 30.0)
         context = entries.Context(fleet, known.lineage, "r", lease.epoch)
         bodies = [
-            entries.run_started(plan_id="sha256:" + "0" * 64, document="sha256:" + "0" * 64, command="apply", who="bench")
+            entries.run_started(
+                plan_id="sha256:" + "0" * 64, document="sha256:" + "0" * 64, command="apply", who="bench"
+            )
         ]
         for node in known.nodes.values():
             assert node.spec is not None
