@@ -12,12 +12,14 @@ main() {
       exit 0
     }
     set -- */record
-    if [ -e "$1" ]; then observe; fi
+    if [ -e "$1" ]; then observe "$@"; fi
   fi
   printf 'end\n'
 }
 
 observe() {
+  printf 'section records\n'
+  printf '%s\n' "$@"
   printf 'section files\n'
   LC_ALL=C grep '' /dev/null -- */record */fields.json */process */exit */placed 2>/dev/null
   printf 'section processes\n'

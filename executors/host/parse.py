@@ -112,6 +112,9 @@ def _take(parts: _Sections, section: str, line: str) -> None:
         case "":
             key, _, value = line.partition("=")
             parts.head[key] = value
+        case "records":
+            # An empty or binary record has no lines below, and is there all the same.
+            parts.files.setdefault(line.partition("/")[0], {}).setdefault("record", [])
         case "files":
             path, _, value = line.partition(":")
             uid, _, file = path.partition("/")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_node_outlives_the_process_that_started_it(place: HostPlace, node: Nod
     code = (
         "import sys, pathlib; sys.path.insert(0, '.');"
         "from tests.executors.places import *; p = HostPlace(pathlib.Path(sys.argv[1])); p.port = int(sys.argv[2]);"
-        f"print(p.driver().perform(operation(StepKind.START, '{UID}', p.spec('{UID}')), SECRETS).state)"
+        f"print(p.driver().perform(operation(StepKind.START, '{UID}', p.spec('{UID}'), operation_id='elsewhere'), SECRETS).state.value)"
     )
     argv = [sys.executable, "-c", code, str(place.root), str(place.port)]
     said = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -381,7 +382,7 @@ def test_files_that_the_next_generation_does_not_have_are_removed(place: HostPla
     outside = place.root / "outside"
     node.do(CREATE, place.spec(UID, files=(FileSpec(path=str(outside), content="x"),)), generation=3)
     assert outside.read_text() == "x"
-    node.do(DESTROY)
+    assert node.do(DESTROY, generation=3).state == "succeeded"
     assert not outside.exists()
 
 
@@ -409,11 +410,12 @@ def test_a_full_disk_fails_before_the_effect_and_is_told(place: HostPlace) -> No
     try:
         node = Node(place, UID)
         assert node.do(CREATE).state == "succeeded"
-        with (place.root / "filler").open("wb") as filler:
-            with pytest.raises(OSError, match="No space"):
-                while True:
-                    filler.write(b"x" * 4096)
-                    filler.flush()
+        with (
+            (place.root / "filler").open("wb", buffering=0) as filler,
+            pytest.raises(OSError, match="No space"),
+        ):
+            while True:
+                filler.write(b"x" * 4096)
         outcome = node.do(START)
         assert (outcome.state, outcome.code) == ("failed", "host.record"), outcome
         assert place.starts(UID) == 0
@@ -449,9 +451,12 @@ def test_an_unreadable_root_is_an_unreachable_host_and_not_an_empty_one(tmp_path
 
 def test_a_hundred_nodes_are_observed_in_one_exec(place: HostPlace) -> None:
     driver = place.driver()
+    pin, path = place.artifact()
+    driver.stage(pin, path)
     uids = [f"{n:016d}".translate(str.maketrans("0123456789", "abcdefghij")) for n in range(100)]
-    for uid in uids:
-        assert driver.perform(operation(CREATE, uid, place.spec(uid)), SECRETS).state == "succeeded"
+    with ThreadPoolExecutor(4) as pool:
+        made = pool.map(lambda uid: driver.perform(operation(CREATE, uid, place.spec(uid)), SECRETS), uids)
+    assert {outcome.state for outcome in made} == {"succeeded"}
     runs = []
 
     class Counting(LocalTransport):
