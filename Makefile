@@ -21,12 +21,17 @@ demo: $(STAMP) ## run the quickstart: three real nodes, a rollout, a refusal
 test: $(TOOLS) system-packages ## run every test but the soak; install what the tests need
 	$(BIN)/python -m pytest -m "not soak" $(TESTS)
 
+# Every check runs, whichever failed before it: one run tells everything.
 check: $(TOOLS) ## lint, format, types, import contracts, docs
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .ci/mkdocs.yml --site-dir $(CURDIR)/build/site
+	@failed=; \
+	check() { echo "== $$1"; shift; "$$@" || failed=yes; }; \
+	check lint $(BIN)/ruff check .; \
+	check format $(BIN)/ruff format --check --quiet .; \
+	check types $(BIN)/mypy; \
+	check imports $(BIN)/lint-imports --no-logo; \
+	check docs env NO_MKDOCS_2_WARNING=1 \
+	  $(BIN)/mkdocs build --strict --config-file .ci/mkdocs.yml --site-dir $(CURDIR)/build/site; \
+	test -z "$$failed"
 
 format: $(TOOLS) ## let ruff format and fix what it can
 	$(BIN)/ruff format .
