@@ -7,6 +7,8 @@ STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.installed-dev
 # Narrow a run, for example: make test TESTS=tests/planner
 TESTS  ?= tests
+# The systems that tests start, by their names in tests/lab/install-packages.sh.
+LAB    ?= base libvirt postgres
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -74,5 +76,5 @@ $(BIN)/python:
 # need them are skipped, each with its reason.
 system-packages:
 	@if [ ! -f tests/lab/install-packages.sh ]; then :; \
-	elif [ "$$(id -u)" -eq 0 ] && [ -f /etc/debian_version ]; then sh tests/lab/install-packages.sh; \
+	elif [ "$$(id -u)" -eq 0 ] && [ -f /etc/debian_version ]; then sh tests/lab/install-packages.sh $(LAB); \
 	else echo "Not root on Debian or Ubuntu: system packages stay as they are; tests that miss one are skipped."; fi
