@@ -116,6 +116,8 @@ def _why_not(rollout: Rollout, state: StepState) -> str:
     assert node is not None
     if not node.available:
         return ""  # what is down already cannot be taken down; repairing it is always allowed
+    if not node.counts:
+        return ""  # it is to go: the budgets are about those that stay
     floor = state.step.floor
     if not state.step.disrupts:
         if state.step.kind not in (StepKind.STOP, StepKind.DESTROY) or node.action is Action.DESTROY:

@@ -11,7 +11,7 @@ class Observer(Protocol):
     """Is told what happens, from the deciding thread; must return at once and must not raise.
 
     `Report.kind` is one of: `run` (a run begins), `step` (an effect begins, ends, or is looked up),
-    `healthy`, `failed`, `wait` (nothing moves until something outside changes), `halt`, `note`, `end`.
+    `healthy`, `failed`, `answer` (a probe says something new of a node that is waited for), `wait` (nothing moves until something outside changes), `halt`, `note`, `end`.
     `since_s` (monotonic) is there while something is waited for; the next report of that node ends it.
     """
 

@@ -82,7 +82,7 @@ class StepState:
 class NodeState:
     """One node of the fleet. `generation` and `spec` are what is placed, `before` what it was last healthy with.
 
-    `under_way`: steps of it were begun and it is not done. `disrupted`: we took it down, and it is not back.
+    `counts`: it is one of those that the budgets are about; one that is to go is not. `under_way`: steps of it were begun and it is not done. `disrupted`: we took it down, and it is not back.
     """
 
     uid: str
@@ -93,6 +93,7 @@ class NodeState:
     spec: NodeSpec | None = None
     before: NodeSpec | None = None
     action: Action = Action.NOOP
+    counts: bool = False
     drifted: bool = False
     steps: list[StepState] = field(default_factory=list)
     observed: ObservedNode | None = None
@@ -187,10 +188,11 @@ class Rollout:
         node.available = available
         change = 1 if available else -1
         self.down_on[node.host] = self.down_on.get(node.host, 0) - change
-        for name in (FLEET, f"group/{node.group}"):
-            scope = self.scopes.get(name)
-            if scope is not None:
-                scope.available += change
+        if node.counts:
+            for name in (FLEET, f"group/{node.group}"):
+                scope = self.scopes.get(name)
+                if scope is not None:
+                    scope.available += change
 
     def add_node(self, node: NodeState) -> None:
         """Takes a node into account; nodes are unavailable until a fact says otherwise."""
@@ -297,6 +299,7 @@ def build(
                 spec=None if known is None else known.spec,
                 before=None if before is None else before.last_healthy,
                 action=change.action,
+                counts=change.action is not Action.DESTROY,
                 drifted=change.drift,
                 gone=known is not None and known.destroyed,
             )

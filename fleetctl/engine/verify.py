@@ -41,6 +41,8 @@ def on_probed(rollout: Rollout, event: Probed, out: list[Effect]) -> None:
         return
     assert state.spec is not None
     health, now_s = state.spec.health, event.now_s
+    if event.result.detail != state.last_answer:
+        out.append(Report("answer", state.step.node, event.result.detail))
     state.last_answer = event.result.detail
     wait_s = health.interval / 1000
     if event.result.state in GOOD:
