@@ -21,8 +21,10 @@ def command(invocation: Invocation, kind: str | None) -> int:
     Point an editor at it: `# yaml-language-server: $schema=fleet.schema.json` as a file's first line.
     """
     from fleetctl.cli.views import json_text
-    from manifests.schema import export
+    from manifests.export import json_schema
 
-    document = export.json_schema() if kind is None else export.json_schema(kind)
+    document = json_schema()
+    if kind is not None:
+        document = {**{k: v for k, v in document.items() if k != "oneOf"}, "$ref": f"#/$defs/{kind}"}
     invocation.terminal.data(json_text.render(document))
     return ExitCode.OK
