@@ -498,12 +498,15 @@ do_lookup() {
 lookup_begun() {
   case $r_effect in
   start)
-    if sup_started "$operation"; then
+    started=0
+    sup_started "$operation" || started=$?
+    if [ "$started" = 0 ]; then
       ! sup_alive || answer succeeded host.found "the process that it started runs"
       sup_exit
       tail_log
       answer failed process.exited "it was started, and ended with exit status ${exit_code:-unknown}"
     fi
+    [ "$started" = 1 ] || answer unknown host.starting "its process is about to run the program; look again"
     answer failed host.not_started "it was cut off before anything was started, and cannot go on"
     ;;
   stop)

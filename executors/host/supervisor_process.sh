@@ -77,7 +77,7 @@ sup_start() {
   done
 }
 
-sup_started() { # operation: whether it was this one that started the last process
+sup_started() { # operation: 0 it was this one that started the last process, 1 it was not, 2 it may still be
   sup_facts
   [ "$p_operation" = "$1" ] && return 0
   [ "${action-}" = lookup ] || return 1
@@ -89,5 +89,9 @@ sup_started() { # operation: whether it was this one that started the last proce
     [ "$p_operation" = "$1" ] && return 0
     nap 0.05
   done
-  return 1
+  # Claimed, and not yet said which process it is: alive it may go on, dead it never will.
+  read -r n_pid n_start n_boot _ <"$dir/process.new" 2>/dev/null || return 1
+  if is_alive "$n_pid" "$n_start" "$n_boot"; then return 2; fi
+  sup_facts
+  [ "$p_operation" = "$1" ]
 }

@@ -119,7 +119,7 @@ def test_a_node_gets_its_environment_and_none_of_the_controller(
     environment = Path(f"/proc/{process[0]}/environ").read_bytes()
     assert b"hunter3" not in environment
     assert b"GREETING=it's\nme\0" in environment
-    assert os.readlink(f"/proc/{process[0]}/cwd") == str(folder(place))
+    assert Path(f"/proc/{process[0]}/cwd").readlink() == folder(place)
 
 
 @pytest.mark.parametrize("name", ["INT", "QUIT", "HUP", "USR1", "TERM"])
@@ -501,6 +501,24 @@ def test_a_start_killed_before_its_runner_acts_never_starts(place: HostPlace, no
     assert late.returncode == 0
     assert place.starts(UID) == 0
     assert node.seen().state is not NodeState.RUNNING
+
+
+def test_a_start_between_its_claim_and_its_program_stays_unknown(place: HostPlace, node: Node) -> None:
+    """Its process lives and may go on at any moment; once it is dead, it never will."""
+    node.do(CREATE)
+    cut = node.operation(START)
+    place.run_cut(cut, "sup_start() { kill -KILL $$; }")
+    with subprocess.Popen(["sleep", "60"]) as claimant:
+        begun = Path(f"/proc/{claimant.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        (folder(place) / "process.new").write_text(
+            f"{claimant.pid} {begun} {boot} 1 {cut.operation_id} now\n"
+        )
+        (folder(place) / "token.claimed").write_text("")
+        found = node.driver.lookup(cut)
+        assert (found.state, found.code) == ("unknown", "host.starting")
+        claimant.kill()
+    assert node.driver.lookup(cut).code == "host.not_started"
 
 
 def test_a_stop_killed_while_draining_is_settled_by_the_process(place: HostPlace, node: Node) -> None:

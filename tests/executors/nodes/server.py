@@ -8,12 +8,13 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 
-DATA = os.environ["DATA"]
+DATA = Path(os.environ["DATA"])
 
 
 def note(name: str) -> None:
-    with open(os.path.join(DATA, name), "a") as file:
+    with (DATA / name).open("a") as file:
         file.write("x")
         file.flush()
         os.fsync(file.fileno())
