@@ -7,22 +7,21 @@ host that did answer is made again, under its next generation.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
-from manifests.manifest import Path
 from manifests.schema.fleet import OnChange
-from manifests.schema.release import Substrate
 from planner.chain import chain
 from planner.change import Action, Change, Reason
 from planner.compare import consequence, differing, heavier, release_reasons
 from planner.desired import Desired
 from planner.frame import ROOT_DEFAULT, artifact_path
+from planner.leaving import Leaving
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.ordered import built
 from planner.recorded import RecordedNode
-from planner.sight import Seen, unseen
+from planner.sight import unseen
 from planner.situation import Findings, Situation
-from planner.spec import ArtifactPin, NodeSpec, ReleaseIdentity, fields
+from planner.spec import NodeSpec, ReleaseIdentity, fields
+from planner.trust import damaged, foreign
 from planner.work import Work
 
 # Looking a member up on its class costs a call, and 10,000 nodes look up many.
@@ -48,7 +47,7 @@ class Diff:
     def compare(self, desired: list[Desired], placed: set[str]) -> list[Work]:
         """The work of every node: the desired ones in the manifest's order, then those that go."""
         works = [self._judge(d) for d in desired]
-        works += self._leaving(placed)
+        works += Leaving(self.situation, self.findings, self._identity, self.left_out).works(placed)
         self._say_unhealthy()
         self._say_unreachable()
         return works
@@ -69,10 +68,10 @@ class Diff:
         identity = self._identity(node.version, node.digest)
         if not covered:
             return self._work(desired, _NOOP, node.generation, (), node, before=identity)
-        foreign = self._foreign(node, recorded, placed.name, placed.host, placed.path)
-        if foreign is None or self._damaged(node, placed.name, placed.host):
+        adopts = foreign(situation, self.findings, node, recorded, placed.name, placed.host, placed.path)
+        if adopts is None or damaged(self.findings, node, placed.name, placed.host):
             return self._work(desired, _NOOP, node.generation, (), node, before=identity)
-        return self._compare(desired, node, recorded, identity, foreign)
+        return self._compare(desired, node, recorded, identity, adopts)
 
     def _compare(
         self,
@@ -217,127 +216,6 @@ class Diff:
             desired.fields,
         )
 
-    def _leaving(self, placed: set[str]) -> list[Work]:
-        """Nodes that are recorded or seen and that the manifest does not have (any more)."""
-        situation = self.situation
-        works = []
-        names = {}
-        for recorded in situation.recorded.nodes.values():
-            if recorded.destroyed or recorded.uid in placed:
-                continue
-            names[recorded.uid] = recorded.name
-            seen = situation.sight.by_uid.get(recorded.uid)
-            substrate = recorded.spec.substrate if recorded.spec else "host"
-            covered = situation.options.covers(situation.name, recorded.group, recorded.name, recorded.host)
-            if not covered:
-                works.append(self._staying(recorded, seen))
-            elif unseen(situation.places, recorded.host, substrate) is not None:
-                self.left_out[recorded.host].append(recorded.name)
-                works.append(self._staying(recorded, seen))
-            elif seen is not None:
-                works += self._destroy(recorded, seen)
-        for uid, seen in situation.sight.by_uid.items():
-            if uid not in placed and uid not in situation.recorded.nodes and uid not in names:
-                works += self._destroy(None, seen)
-        return works
-
-    def _destroy(self, recorded: RecordedNode | None, seen: Seen) -> Iterator[Work]:
-        node = seen.node
-        group = recorded.group if recorded else ""
-        if not self.situation.options.covers(self.situation.name, group, node.name, seen.host):
-            return
-        adopts = self._foreign(node, recorded, node.name, seen.host, ())
-        if adopts is None or self._damaged(node, node.name, seen.host):
-            return
-        spec = (recorded.spec if recorded else None) or self._spec_of(seen)
-        retained = spec.data is None or spec.data.retain
-        reason = Reason(code="destroy" if self.situation.options.destroy else "not-declared")
-        change = Change(
-            action=Action.DESTROY,
-            available=node.available,
-            before=self._identity(node.version, node.digest),
-            counted=False,
-            data_lost=not retained,
-            generation=node.generation,
-            group=group,
-            host=seen.host,
-            live=node.state in (_RUNNING, _PAUSED),
-            node=node.name,
-            reasons=(reason,),
-            uid=node.uid,
-        )
-        links = chain(Action.DESTROY, spec.substrate, running=change.live, places=False, adopts=adopts)
-        key = f"{node.name}@{node.uid}"
-        yield Work(change, spec, key, node, change.live, False, node.version, None, links)
-
-    def _staying(self, recorded: RecordedNode, seen: Seen | None) -> Work:
-        """A node that would go and is not touched now: its version stays live."""
-        node = seen.node if seen else None
-        before = recorded.spec.identity if recorded.spec else None
-        if node is not None:
-            before = self._identity(node.version, node.digest)
-        running = node is not None and node.state in (_RUNNING, _PAUSED)
-        change = Change(
-            action=_NOOP,
-            after=before,
-            available=node is not None and node.available,
-            before=before,
-            counted=False,
-            generation=recorded.generation,
-            group=recorded.group,
-            host=recorded.host,
-            live=running or node is None,
-            node=recorded.name,
-            reasons=(Reason(code="not-declared"),),
-            uid=recorded.uid,
-        )
-        version = before.version if before else None
-        return Work(change, recorded.spec, recorded.name, node, running, False, version, version)
-
-    def _spec_of(self, seen: Seen) -> NodeSpec:
-        """As much of a specification as destroying a node needs, from what was seen of it."""
-        node = seen.node
-        return NodeSpec(
-            address=node.address or "127.0.0.1",
-            artifact=ArtifactPin(digest=node.digest, name="artifact", source=""),
-            command=tuple(node.fields.get("command", "").split("\x00")),
-            host=seen.host,
-            port=node.port,
-            product=self.situation.fleet.release.product,
-            substrate=_substrate(seen),
-            version=node.version,
-        )
-
-    def _foreign(
-        self, node: ObservedNode, recorded: RecordedNode | None, name: str, host: str, path: Path
-    ) -> bool | None:
-        """Whether the node has to be adopted first; None when that is needed and not allowed."""
-        ours = self.situation.recorded.lineage
-        if node.lineage == ours and recorded is not None:
-            return False
-        if node.lineage == ours or self.situation.options.adopt:
-            return True
-        self.findings.refuse(
-            "node.foreign",
-            "The node belongs to another state",
-            f"{name} on {host} was made by a fleet of this name under another lineage "
-            f"({node.lineage or 'none'}; this state's is {ours or 'not there yet'})",
-            place=self.situation.place(*path),
-            hint="use the state that made it (--state), or plan with --adopt to take it over",
-        )
-        return None
-
-    def _damaged(self, node: ObservedNode, name: str, host: str) -> bool:
-        if node.state is not NodeState.DAMAGED:
-            return False
-        self.findings.refuse(
-            "node.damaged",
-            "The node's record cannot be read",
-            f"{name} ({node.uid}) on {host}: {node.detail or 'nobody can say what runs there'}",
-            hint=f"look at it on {host}, stop what runs by hand and remove its record, then plan again",
-        )
-        return True
-
     def _say_unhealthy(self) -> None:
         if self._unhealthy:
             self.findings.warn(
@@ -381,10 +259,6 @@ class Diff:
         if found is None:
             found = self._release[key] = release_reasons(before, after)
         return found
-
-
-def _substrate(seen: Seen) -> Substrate:
-    return "docker" if seen.substrate == "docker" else "qemu" if seen.substrate == "qemu" else "host"
 
 
 def _state(node: ObservedNode) -> str:

@@ -132,6 +132,7 @@ def _expect(plan: FleetPlan, wanted: dict[str, Any]) -> None:
         "drift": sorted(n for n, c in changes.items() if c.drift),
     }
     for key, value in wanted.items():
+        found: Any
         if key == "reasons":
             found = {n: [r.code for r in changes[n].reasons] for n in value}
         elif key == "generations":

@@ -61,7 +61,7 @@ def groups(draw: st.DrawFn) -> list[dict[str, Any]]:
 @st.composite
 def changed(draw: st.DrawFn, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same groups as they are wanted now: mostly as they were, in another order, with other pins."""
-    out = []
+    out: list[dict[str, Any]] = []
     for body in draw(st.permutations(bodies)):
         now = dict(body)
         match draw(st.sampled_from(("same", "same", "same", "scale", "hosts", "substrate", "drop"))):
