@@ -142,5 +142,6 @@ def _add(out: Assembled, document: Document, model: Kind) -> None:
         out.releases[model.product, model.version] = model
         out.roots["Release", f"{model.product}@{model.version}"] = document
     else:
-        out.roots["Compatibility", f"{model.product}#{len(out.compatibility)}"] = document
+        number = sum(other.product == model.product for other in out.compatibility)
+        out.roots["Compatibility", f"{model.product}#{number}"] = document
         out.compatibility.append(model)

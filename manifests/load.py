@@ -68,8 +68,7 @@ def load(
         )
         # What could not be read may have been any document.
         findings += validate(manifests, frozenset(KINDS) if unread else frozenset(assembled.incomplete))
-    # A block that several aliases refer to is looked at once for each.
-    found = tuple(dict.fromkeys(findings))
+    found = shelf.in_order(findings)
     if any(f.is_error for f in found):
         raise ManifestError(found)
     return replace(manifests, warnings=found)
@@ -171,6 +170,18 @@ class Shelf:
     def folder_of(self, file: str) -> str:
         """The absolute folder that relative paths written in this file are relative to."""
         return self._folders.get(file, self.first_folder)
+
+    def in_order(self, findings: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Each finding once, by place: files as they were read, then lines. A block that several aliases
+        refer to was looked at once for each.
+        """
+        files = {path: i for i, path in enumerate(self._taken.values())}
+
+        def place(finding: Diagnostic) -> tuple[int, int, int]:
+            span = finding.span
+            return (len(files), 0, 0) if span is None else (files.get(span.file, -1), span.line, span.column)
+
+        return tuple(sorted(dict.fromkeys(findings), key=place))
 
     def pin(self, path: str) -> str | None:
         """The sha256 pin of a file that a node is given, by absolute path; None where it cannot be read."""

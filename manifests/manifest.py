@@ -18,7 +18,8 @@ from manifests.schema.release import Release
 
 LOCALHOST = "localhost"
 Key = tuple[str, str]
-"""A document's identity: (kind, name); a Release's name is product@version, a Compatibility's product#N."""
+"""A document's identity: (kind, name); a Release's name is product@version, a Compatibility's product#N,
+where N is its place among those of the product in `Manifests.compatibility`, from 0."""
 Path = tuple[str | int, ...]
 
 

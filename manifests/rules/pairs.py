@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from manifests.manifest import Key, Path
 from manifests.rules.review import Review
 from manifests.schema.compatibility import Pair
@@ -14,8 +16,10 @@ _AS_REVERSE = {"rolling": "rolling", "full": "full", "refuse": "never"}
 def check(review: Review) -> None:
     """Every rule about pairs, over all documents of a product."""
     pairs: dict[tuple[str, str, str], _Place] = {}
-    for n, document in enumerate(review.manifests.compatibility):
-        key = ("Compatibility", f"{document.product}#{n}")
+    numbers: Counter[str] = Counter()
+    for document in review.manifests.compatibility:
+        key = ("Compatibility", f"{document.product}#{numbers[document.product]}")
+        numbers[document.product] += 1
         for i, pair in enumerate(document.pairs):
             path: Path = ("pairs", i)
             if pair.from_ == pair.to:

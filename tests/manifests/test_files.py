@@ -230,3 +230,14 @@ def test_a_refused_budget_has_the_exit_code_of_a_refusal(tmp_path: Path) -> None
         except ManifestError as e:
             seen = e.exit_code
         assert seen == code, change
+
+
+def test_findings_are_in_the_order_of_the_files_and_their_lines(tmp_path: Path) -> None:
+    first, second = tmp_path / "z.yaml", tmp_path / "a.yaml"
+    first.write_text(HOST + "root: 5\nlabels: {a: 1.0}\nnmae: x\n", encoding="utf-8")
+    second.write_text("kind: Host\n", encoding="utf-8")
+    with pytest.raises(ManifestError) as e:
+        load([first, second])
+    assert [str(d.span) for d in e.value.diagnostics] == [
+        f"{first}:4:7", f"{first}:5:13", f"{first}:6:1", f"{second}:1:1", f"{second}:1:1",
+    ]  # fmt: skip
