@@ -85,7 +85,7 @@ def test_the_next_report_of_a_node_ends_what_was_waited_for() -> None:
             Report("answer", "web-1", "503 from /health"),
         ]
     )
-    assert lines == ["web-0: stop begins", "web-0: stopped", "web-1: waiting for health"]
+    assert lines == ["web-0: stopped"]
     assert [(i.subject, i.detail) for i in board.items()] == [("web-1", "503 from /health")]
 
 

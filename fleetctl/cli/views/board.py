@@ -50,12 +50,12 @@ class Board:
         self._items: dict[str, Item] = {}
         self._lock = threading.Lock()
 
-    def begin(self, key: str, subject: str, doing: str) -> None:
-        """Something is waited for from now on."""
+    def begin(self, key: str, subject: str, doing: str, *, quiet: bool = False) -> None:
+        """Something is waited for from now on; `quiet` ones make no line of their own."""
         with self._lock:
             before = self._items.get(key)
             self._items[key] = Item(subject, doing, self.clock.monotonic())
-        if before is None or before.doing != doing:
+        if not quiet and (before is None or before.doing != doing):
             self._listener(Line(subject, doing))
 
     def heard(self, key: str, detail: str) -> None:

@@ -97,6 +97,9 @@ def _availability(fleet: FleetPlan, several: bool) -> str:
         return f"Availability: {name}no budget."
     texts = []
     for b in fleet.budgets:
+        if b.count == 0:
+            texts.append(f"nothing of {b.scope} is to stay available")
+            continue
         scope = "" if b.scope == "fleet" else f" in {b.scope}"
         floor = "downtime accepted" if fleet.rollout.accept_downtime else f"floor {b.floor}"
         below = "" if b.available_now >= b.floor else f"; {b.available_now} available now"
@@ -133,6 +136,8 @@ def _header(fleet: FleetPlan) -> str:
         return f"fleet/{fleet.fleet}"
     if how == "full":
         return f"fleet/{fleet.fleet}: full, everything stops before anything starts"
+    if all(c.action in (Action.CREATE, Action.DESTROY, Action.NOOP, Action.ADOPT) for c in fleet.changes):
+        return f"fleet/{fleet.fleet}"
     pace = "one node" if fleet.rollout.window == 1 else f"{fleet.rollout.window} nodes"
     return f"fleet/{fleet.fleet}: rolling, at most {pace} down at a time"
 

@@ -19,6 +19,7 @@ from planner.recorded import Recorded
 FORMAT_VERSION = "1.0"
 # More than this of an answer from elsewhere breaks the table.
 DETAIL_COLUMNS_MAX = 60
+INSTANCE_COLUMNS_MAX = 24
 
 _STYLES = {
     "running": "green",
@@ -162,8 +163,8 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
             )
         elif status.last.result is not None:
             lines.append(
-                f"  Last run: {status.last.command} {ending(status.last)}, "
-                f"{table.since(status.last.finished_at, now)} ago"
+                f"  Last run, {table.since(status.last.finished_at, now)} ago: "
+                f"{status.last.command} {ending(status.last)}"
             )
     if status.nodes:
         header: tuple[str, ...] = (
@@ -187,7 +188,8 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
 
 def _row(n: NodeStatus, now: datetime) -> list[str]:
     up = table.since(n.started_at, now) if n.state == NodeState.RUNNING else "-"
-    note = n.detail if n.recorded else f"not in the state; {n.detail}".rstrip("; ")
+    detail = "" if n.available else n.detail
+    note = detail if n.recorded else f"not in the state; {detail}".rstrip("; ")
     return [
         n.name,
         n.state,
@@ -197,9 +199,17 @@ def _row(n: NodeStatus, now: datetime) -> list[str]:
         n.host,
         "-" if n.port is None else str(n.port),
         up,
-        n.instance or "-",
+        process(n.instance),
         one_line(note)[:DETAIL_COLUMNS_MAX],
     ]
+
+
+def process(instance: str | None) -> str:
+    """What a person can look for: the pid of a process, the beginning of a container's id."""
+    if not instance:
+        return "-"
+    first = instance.partition(".")[0]
+    return f"pid {first}" if first.isascii() and first.isdigit() else first[:INSTANCE_COLUMNS_MAX]
 
 
 def _painted(lines: list[str], rows: Sequence[Sequence[str]], paint: Paint) -> list[str]:

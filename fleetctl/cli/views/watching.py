@@ -10,7 +10,7 @@ from fleetctl.cli.views.board import Board
 if TYPE_CHECKING:
     from fleetctl.engine.events import Report
 
-_STYLES = {"healthy": "green", "failed": "red", "halt": "yellow bold", "wait": "yellow", "end": "bold"}
+_STYLES = {"healthy": "green", "failed": "red", "halt": "yellow bold", "wait": "yellow"}
 
 
 class Watching:
@@ -31,12 +31,16 @@ class Watching:
         text = one_line(report.text)
         if report.kind not in ("wait", "answer"):
             self._board.end(f"{fleet}/wait")
+        if report.node is not None:
+            self._board.end(f"{fleet}/step")  # nodes come after artifacts
         if report.kind == "failed" and report.node is not None:
             self.failed[fleet, report.node] = text
         if report.kind == "answer":
             self._board.heard(key, text)
         elif report.since_s is not None:
-            self._board.begin(key, subject, text)
+            # What a node begins is told by its end, or by the heartbeat if that takes long.
+            self._board.begin(key, subject, text, quiet=report.node is not None)
         else:
             self._board.end(key)
-            self._board.note(text, _STYLES.get(report.kind, ""), subject)
+            if report.kind != "end":  # the command has the last word itself
+                self._board.note(text, _STYLES.get(report.kind, ""), subject)
