@@ -102,6 +102,8 @@ class Diff:
             reasons += (Reason(code="not-running", field="state", before=_state(node), after="running"),)
             places = action is not _NOOP
             action = _REPLACE if action is _REPLACE else _RESTART
+        elif node.state is _PAUSED and action is _RELOAD:
+            action = _RESTART  # a paused process reads nothing
         elif action is _NOOP and not node.available:
             self._unhealthy.append(f"{desired.name} ({_state(node)})")
         generation = node.generation
