@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import itertools
 import os
 import time
 from contextlib import contextmanager
@@ -38,7 +39,8 @@ class DiskBlobs:
     def __init__(self, root: Path, *, fsync: bool = True) -> None:
         self.root = root
         self._fsync = fsync
-        self._count = 0
+        # next() of a counter is one step of the interpreter: no two threads get the same number.
+        self._numbers = itertools.count()
         (root / ".locks").mkdir(parents=True, exist_ok=True)
 
     def get(self, key: str) -> Blob | None:
@@ -111,10 +113,9 @@ class DiskBlobs:
         yield from sorted(key for key in found if key.startswith(prefix))
 
     def _stage_name(self, key: str) -> Path:
-        self._count += 1
         target = self.root / key
         target.parent.mkdir(parents=True, exist_ok=True)
-        return target.with_name(f"{target.name}{_TEMPORARY}{os.getpid()}-{id(self):x}-{self._count}")
+        return target.with_name(f"{target.name}{_TEMPORARY}{os.getpid()}-{id(self):x}-{next(self._numbers)}")
 
     @contextmanager
     def _staged(self, key: str, data: bytes) -> Iterator[Path]:

@@ -217,6 +217,11 @@ def _want(state: Standing, event: Want, _: Terms) -> tuple[Standing, tuple[Effec
     return replace(state, phase=Phase.READING), (Read(),)
 
 
+def _want_anew(state: Standing, *_: object) -> tuple[Standing, tuple[Effect, ...]]:
+    # The cell was dropped in doubt: what stands in its log under this epoch is unknown, so take a higher one.
+    return Standing(Phase.READING, state.epoch), (Read(),)
+
+
 def _seen(state: Standing, event: Seen, terms: Terms) -> tuple[Standing, tuple[Effect, ...]]:
     lease = event.lease
     if lease is None:
@@ -318,6 +323,7 @@ _MOVES: dict[tuple[Phase, type], Callable[[Standing, Any, Terms], tuple[Standing
     (Phase.TAKING, Won): _taken,
     (Phase.TAKING, Lost): _outrun,
     (Phase.TAKING, Unknown): _unsure,
+    (Phase.HELD, Want): _want_anew,
     (Phase.HELD, Release): _release,
     (Phase.CHECKING, Seen): _checked,
     (Phase.CHECKING, Unreadable): _unchecked,
