@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -64,6 +64,20 @@ class ProbeResult:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class StagedArtifact:
+    """An artifact's bytes at their place on a host: the pin, where it is, how much, and since when untouched.
+
+    `used` tells that something on the place itself holds it, whoever made that.
+    """
+
+    digest: str
+    where: str
+    size_b: int
+    age_s: float
+    used: bool = False
+
+
 class Reader(Protocol):
     """What can be done to a host without changing anything on it."""
 
@@ -90,6 +104,20 @@ class Driver(Reader, Protocol):
 
     def stage(self, pin: ArtifactPin, local_path: str) -> None:
         """Brings a verified artifact (a local file) to its immutable place. Repeating it is harmless.
+
+        Raises TransportError, OutcomeLost or DriverError.
+        """
+        ...
+
+    def staged(self, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
+        """The artifacts that were brought here: all of them, or those of `pins` where a place cannot tell its own.
+
+        Raises TransportError, OutcomeLost or DriverError.
+        """
+        ...
+
+    def unstage(self, artifact: StagedArtifact) -> bool:
+        """Removes an artifact's bytes; False when the place itself refuses because something uses them.
 
         Raises TransportError, OutcomeLost or DriverError.
         """

@@ -7,7 +7,8 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from executors.clock import Clock
 from fleetctl.settings import Settings
 
 if TYPE_CHECKING:
-    from executors.driver import Reader
+    from executors.driver import Driver, Reader
     from executors.inventory import Place
     from executors.registry import Access
     from fleetctl.engine.apply import Engine
@@ -108,14 +109,42 @@ def _who() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def ensure_free(settings: Settings, clock: Clock, fleet: str) -> None:
-    """Raises LeaseHeld when a run that is alive holds this fleet."""
+@contextmanager
+def drivers(hosts: Mapping[str, Host], reach: Access) -> Iterator[Callable[[str, str], Driver]]:
+    """Drivers by host and substrate, each made once and closed at the end; raises DriverError for an unknown host."""
+    from executors import registry
+    from executors.driver import DriverError
+
+    made: dict[tuple[str, str], Driver] = {}
+
+    def driver(name: str, substrate: str) -> Driver:
+        if (name, substrate) not in made:
+            if name not in hosts:
+                raise DriverError(f"host {name} is in no manifest any more, so nobody knows how to reach it")
+            made[name, substrate] = registry.driver(hosts[name], substrate, reach)
+        return made[name, substrate]
+
+    try:
+        yield driver
+    finally:
+        for each in made.values():
+            each.close()
+
+
+@contextmanager
+def holding(store: Store, fleets: Iterable[str], command: str) -> Iterator[None]:
+    """Holds these fleets, for a command that is no run; raises LeaseHeld when somebody else holds one."""
     from fleetctl.engine.apply import LEASE_TTL_S
     from fleetctl.stores.processes import SystemProcesses, this_process
 
-    store = open_store(settings, clock, read_only=False)
-    try:
-        holder = this_process(SystemProcesses(), run="", who=_who(), command="look")
-        store.release(store.acquire(fleet, holder, LEASE_TTL_S))
-    finally:
-        store.close()
+    holder = this_process(SystemProcesses(), run="", who=_who(), command=command)
+    with ExitStack() as held:
+        for fleet in fleets:
+            held.callback(store.release, store.acquire(fleet, holder, LEASE_TTL_S))
+        yield
+
+
+def ensure_free(settings: Settings, clock: Clock, fleet: str) -> None:
+    """Raises LeaseHeld when a run that is alive holds this fleet."""
+    with closing(open_store(settings, clock, read_only=False)) as store, holding(store, [fleet], "look"):
+        pass

@@ -14,7 +14,7 @@ from executors.docker import config, names, observe, record
 from executors.docker.evidence import EFFECTS, fenced, impossible, settled
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
-from executors.driver import DriverError, Operation
+from executors.driver import DriverError, Operation, StagedArtifact
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from executors.transport import Transport
 from manifests.errors import FleetctlError
@@ -46,6 +46,23 @@ class DockerDriver(DockerReader):
             self._pinned().stage(pin, local_path)
         except (DockerException, RequestException) as e:
             raise DriverError(f"host/{self._host}: {pin.source}: {said(e)}") from e
+
+    def unstage(self, artifact: StagedArtifact) -> bool:
+        """Removes the image; the engine itself refuses while a container is made from it."""
+        from docker.errors import APIError, DockerException, ImageNotFound
+        from requests.exceptions import RequestException
+
+        try:
+            self._api().remove_image(artifact.where, force=False, noprune=False)
+        except ImageNotFound:
+            return True
+        except APIError as e:
+            if e.status_code == 409:
+                return False
+            raise DriverError(f"{artifact.where} could not be removed: {said(e)}") from e
+        except (DockerException, RequestException) as e:
+            raise DriverError(f"host/{self._host}: {said(e)}") from e
+        return True
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """Looks first (replay, fencing), then makes the one call; a call without an answer is unknown."""

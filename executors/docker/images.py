@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executors.docker import names
-from executors.driver import DriverError
+from executors.driver import DriverError, StagedArtifact
 from planner.spec import ArtifactPin
 
 if TYPE_CHECKING:
@@ -195,6 +196,37 @@ class Images:
             return dict(self._api.inspect_image(reference))
         except (ImageNotFound, NotFound):
             return None
+
+
+def staged(api: Any, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
+    """The images of these pins that are on the engine, and whether a container (anybody's) is made from them."""
+    images = Images(api)
+    used = {str(c["ImageID"]) for c in api.containers(all=True)}
+    out = []
+    for pin in pins:
+        image_id = images.find(pin)
+        if image_id is None:
+            continue
+        image = api.inspect_image(image_id)
+        # Removing an image by id needs all its names gone; by its own reference only that one goes.
+        where = pin.source if pin.in_registry else image_id
+        age_s = _age_s(image, api)
+        out.append(StagedArtifact(pin.digest, where, int(image["Size"]), age_s, used=image_id in used))
+    return tuple(out)
+
+
+def _age_s(image: Mapping[str, Any], api: Any) -> float:
+    """Since when the engine has it, by the engine's own clock."""
+    since = (image.get("Metadata") or {}).get("LastTagTime") or ""
+    now = str(api.info()["SystemTime"])
+    return max(0.0, (_moment(now) - _moment(since)).total_seconds()) if since[:4] > "0001" else float("inf")
+
+
+def _moment(text: str) -> datetime:
+    """RFC 3339 with nanoseconds, as Go writes it."""
+    head, _, rest = text.partition(".")
+    zone = rest.lstrip("0123456789") if rest else ""
+    return datetime.fromisoformat((head if not rest else head + zone).replace("Z", "+00:00"))
 
 
 def _pull_hint(why: str) -> str | None:

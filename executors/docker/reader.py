@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from executors.docker import names, observe, record
-from executors.driver import DriverError, ProbeResult, ProbeTarget
+from executors.docker import images, names, observe, record
+from executors.driver import DriverError, ProbeResult, ProbeTarget, StagedArtifact
 from executors.health import probe as probe_by_transport
 from executors.transport import Transport
 from planner.observed import HealthState, ObservedHost, ObservedNode
+from planner.spec import ArtifactPin
 
 if TYPE_CHECKING:
     import docker
@@ -82,6 +83,16 @@ class DockerReader:
         except (DockerException, RequestException, DriverError):
             return ""
         return data[-LOG_MAX_B:].decode("utf-8", "replace")
+
+    def staged(self, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
+        """Those of `pins` whose image is on the engine: an engine does not know who brought an image."""
+        from docker.errors import DockerException
+        from requests.exceptions import RequestException
+
+        try:
+            return images.staged(self._api(), pins)
+        except (DockerException, RequestException) as e:
+            raise DriverError(f"host/{self._host}: {said(e)}") from e
 
     def close(self) -> None:
         if self._client is not None:

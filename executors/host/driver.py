@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from executors import health
-from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget
-from executors.host import commands, parse
+from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact
+from executors.host import commands, parse, shelf
 from executors.host.commands import PlacedFile
 from executors.host.layout import Layout
 from executors.host.supervisor import PROCESS, SUPERVISORS, Supervisor
@@ -76,6 +76,12 @@ class HostReader:
         done = self._transport.run(commands.logs(self._layout, uid, lines))
         return done.stdout.decode(errors="replace")
 
+    def staged(self, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
+        """Every artifact below the host's root, whoever brought it."""
+        del pins
+        done = self._transport.run(shelf.listing(self._layout))
+        return shelf.read(done.stdout, self._layout)
+
     def close(self) -> None:
         """Ends the connection."""
         self._transport.close()
@@ -102,6 +108,13 @@ class HostDriver(HostReader):
             raise DriverError(
                 f"the artifact {local_path} cannot be read: {e.strerror or e}", code="artifact.unreadable"
             ) from e
+
+    def unstage(self, artifact: StagedArtifact) -> bool:
+        """Removes an artifact's folder."""
+        done = self._transport.run(shelf.removal(self._layout, artifact.digest))
+        if not done.ok:
+            raise DriverError(f"{artifact.where} could not be removed: {_tail(done.stderr)}")
+        return True
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """One effect, at most once per operation id and attempt; see `executors.driver.Driver`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from executors.driver import Operation, ProbeResult, ProbeTarget
+from executors.driver import Operation, ProbeResult, ProbeTarget, StagedArtifact
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from executors.simulated import record
 from executors.simulated.faults import Fault
@@ -113,6 +113,16 @@ class SimulatedDriver:
                 return answer if fault is Fault.FAILS else lost
             case Fault.NONE:
                 return arrive(self._world, self._host, self._substrate, operation)
+
+    def staged(self, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
+        """Made-up hosts keep no bytes."""
+        del pins
+        return ()
+
+    def unstage(self, artifact: StagedArtifact) -> bool:
+        """There is nothing to remove."""
+        del artifact
+        return True
 
     def lookup(self, operation: Operation) -> Outcome:
         """What became of it, from the record."""

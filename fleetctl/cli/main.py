@@ -30,6 +30,7 @@ COMMANDS = {
     "recover": "Settle a run that was cut off.",
     "destroy": "Take a fleet's nodes down, after asking for its name.",
     "runs": "List what was run on a fleet, and how it ended.",
+    "gc": "Remove artifacts that nothing needs any more.",
     "schema": "Print the JSON Schema of the manifests, for editors.",
 }
 

@@ -56,7 +56,8 @@ def refused(kind: str, detail: str, hint: str | None = None) -> PydanticCustomEr
     return PydanticCustomError(kind, "{detail}", {"detail": detail, "hint": hint})
 
 
-def _duration(value: Any) -> Any:
+def duration_ms(value: Any) -> int:
+    """Whole milliseconds of a text such as 10s; raises ValueError."""
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         hint = f"write {value}s or {value}ms" if type(value) is int else None
@@ -140,7 +141,7 @@ Sha256 = Annotated[
 ]
 DurationMs = Annotated[
     int,
-    BeforeValidator(_duration),
+    BeforeValidator(duration_ms),
     # Written as it is read, so that a plan or a journal that holds the model can be read back.
     PlainSerializer(lambda ms: f"{ms}ms", return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(ms|s|m|h|d)$"}),
