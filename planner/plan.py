@@ -182,7 +182,7 @@ class Plan(Model):
     manifests: Sorted[dict[str, str]]
     plan_id: str = ""
     targets: tuple[str, ...] = ()
-    # The document without its plan_id, in two halves around the place where that key stands.
+    # The document around the place of its plan_id, kept so that it is written once.
     _halves: tuple[bytes, bytes] | None = PrivateAttr(default=None)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Plan:
@@ -209,9 +209,9 @@ def document(plan: Plan) -> dict[str, object]:
 
 def sealed(plan: Plan) -> Plan:
     """The same plan with its `plan_id`: the pin of everything else in it."""
-    head, tail = halves = _written(plan)
-    copy = plan.model_copy(update={"plan_id": sha256(head + tail)})
-    copy._halves = halves
+    written = _written(plan)
+    copy = plan.model_copy(update={"plan_id": sha256(b"".join(written))})
+    copy._halves = written
     return copy
 
 
@@ -227,7 +227,10 @@ def encode(plan: Plan) -> bytes:
 
 
 def _written(plan: Plan) -> tuple[bytes, bytes]:
-    body = plan.__pydantic_serializer__.to_json(
-        plan, by_alias=True, exclude={"plan_id", "targets"}, ensure_ascii=False
-    )
-    return body[:-1], b',"targets":%s}' % canonical_json(list(plan.targets))
+    """The document without its plan_id, in two halves around the place where that key stands."""
+    nameless = plan.model_copy(update={"plan_id": ""}) if plan.plan_id else plan
+    body = plan.__pydantic_serializer__.to_json(nameless, by_alias=True, ensure_ascii=False)
+    tail = b',"targets":%s}' % canonical_json(list(plan.targets))
+    end = b',"plan_id":""' + tail
+    assert body.endswith(end), "the keys of Plan are in order, plan_id and targets last"
+    return body[: -len(end)], tail
