@@ -13,13 +13,14 @@ from typing import Any
 from manifests import overlay
 from manifests.bind import bind, kind_of
 from manifests.diagnostics import Diagnostic, Span, error
+from manifests.expansion import span_of
 from manifests.manifest import Key, Path
 from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
 from manifests.schema.kinds import Kind
 from manifests.schema.release import Release
-from manifests.source import Document, span_of
+from manifests.source import Document
 from manifests.template import Renderer
 from manifests.tree import Reader, locate
 

@@ -13,10 +13,11 @@ from pydantic_core import ErrorDetails
 
 from manifests import wording
 from manifests.diagnostics import Diagnostic, error
+from manifests.expansion import span_of
 from manifests.manifest import Path
 from manifests.schema.base import API_VERSION
 from manifests.schema.kinds import KINDS, Kind, models_at
-from manifests.source import Document, span_of
+from manifests.source import Document
 from manifests.suggest import did_you_mean
 from manifests.tree import BROKEN, Broken, Rendered, entry, locate
 

@@ -13,6 +13,9 @@ DESCRIPTION = (
     "One document of a fleetctl manifest. A file may hold several, with a line `---` between them; editors "
     "check each by itself. What spans documents is checked by `fleetctl validate`."
 )
+TEMPLATE = {"type": "string", "pattern": r"\{[{%]"}
+# Where a schema holds schemas, apart from properties by name.
+_NESTED = frozenset({"items", "anyOf", "oneOf", "allOf", "additionalProperties", "prefixItems"})
 
 
 def json_schema() -> dict[str, Any]:
@@ -28,5 +31,26 @@ def json_schema() -> dict[str, Any]:
         "title": "fleetctl manifest",
         "description": DESCRIPTION,
         "oneOf": [refs[model, "validation"] for model in KINDS.values()],
-        "$defs": shared["$defs"],
+        "$defs": {name: _or_template(schema) for name, schema in shared["$defs"].items()},
     }
+
+
+def _or_template(schema: Any) -> Any:
+    """The same schema, which also takes a template where a form is asked for: `count: "{{ vars.n }}"`."""
+    if isinstance(schema, list):
+        return [_or_template(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _or_template(value) if key in _NESTED else value for key, value in schema.items()}
+    if "oneOf" in inner:
+        # A template fits each of several forms.
+        inner["anyOf"] = inner.pop("oneOf")
+    for key in ("properties", "patternProperties"):
+        if key in schema:
+            inner[key] = {name: _or_template(value) for name, value in schema[key].items()}
+    if schema.get("type") in ("integer", "boolean") or (
+        "type" in schema and {"pattern", "enum"} & schema.keys()
+    ):
+        shown = {key: inner.pop(key) for key in ("title", "description", "default") if key in inner}
+        return {**shown, "anyOf": [inner, TEMPLATE]}
+    return inner

@@ -30,6 +30,8 @@ from manifests.validate import validate
 from manifests.variables import from_file, from_option
 
 SUFFIXES = (".yaml", ".yml")
+# Below this a collection takes some milliseconds, and the process goes on as it was.
+FREEZE_OBJECTS_MIN = 100_000
 FilePath = str | os.PathLike[str]
 
 
@@ -77,7 +79,8 @@ def load(
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Holds the cyclic collector off: the nodes of a large manifest are all alive, and looking through them
-    again and again takes longer than reading them.
+    again and again takes longer than reading them. Afterwards those of a large manifest are set aside, or
+    the first collection would look through all of them; they have no cycles and go when they are let go.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -85,6 +88,8 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            if gc.get_count()[0] > FREEZE_OBJECTS_MIN:
+                gc.freeze()
             gc.enable()
 
 

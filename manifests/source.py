@@ -12,19 +12,16 @@ from typing import Any
 
 import yaml
 from yaml._yaml import CParser
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode
 
+from manifests import expansion
 from manifests.diagnostics import Diagnostic, Span, error
+from manifests.expansion import DEPTH_MAX, span_of, too_deep
 
 # A manifest of 100,000 nodes written out one by one has some 15 MB; more is not a manifest.
 FILE_BYTES_MAX = 32 * 1024 * 1024
-# The deepest manifest key lies ten levels down.
-DEPTH_MAX = 40
 # 100,000 nodes with twenty values each.
 NODES_MAX = 2_500_000
-# What aliases may add to what is written: a block of twenty values for 10,000 nodes, several times over.
-# Nine lists of nine aliases each (396 bytes) would make 387 million of them.
-ALIASED_NODES_MAX = 1_000_000
 
 PLAIN = "plain"
 TEXT = "text"
@@ -93,12 +90,7 @@ class _Composer(CParser):
     def _finding(self, parent: Node | None) -> Diagnostic:
         span = None if parent is None else span_of(parent, self.file)
         if self.depth > DEPTH_MAX:
-            return error(
-                "yaml.too-deep",
-                "The document is nested too deeply",
-                f"More than {DEPTH_MAX} levels; no manifest needs them.",
-                span=span,
-            )
+            return too_deep(span)
         return error(
             "yaml.too-many-values",
             "The file holds too many values",
@@ -106,14 +98,6 @@ class _Composer(CParser):
             span=span,
             hint="split it into several files",
         )
-
-
-def span_of(node: Node, file: str | None = None) -> Span:
-    """The place of a node: where its value begins, 1-based."""
-    start = node.start_mark
-    # A collection that is still being composed has no end yet.
-    end = node.end_mark or start
-    return Span(file or start.name, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
 
 def decode(data: bytes, file: str) -> tuple[str, list[Diagnostic]]:
@@ -181,7 +165,7 @@ def compose(data: bytes, file: str) -> tuple[list[Document], list[Diagnostic]]:
             if root is None:
                 break
             if isinstance(root, MappingNode):
-                problem = _aliases(root, file) if "*" in text and "&" in text else None
+                problem = expansion.check(root) if "*" in text and "&" in text else None
                 if problem is None:
                     documents.append(Document(file, root))
                 else:
@@ -236,62 +220,7 @@ def _syntax(e: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
     elif "cannot start any token" in detail:
         hint = "quote a value that begins with @, `, % or a template"
     elif "nesting depth" in detail:
-        return error(
-            "yaml.too-deep",
-            "The document is nested too deeply",
-            f"More than {DEPTH_MAX} levels; no manifest needs them.",
-            span=Span(file, line + 1, column + 1),
-        )
+        return too_deep(Span(file, line + 1, column + 1))
     return error(
         "yaml.syntax", "The file is not YAML", detail + ".", span=Span(file, line + 1, column + 1), hint=hint
     )
-
-
-def _aliases(root: Node, file: str) -> Diagnostic | None:
-    """What aliases make of a document, counted without expanding it: recursion, or more than the limit.
-
-    Aliases point back, so each node is met where it is written before it is met again, and the walk
-    goes no deeper than what is written.
-    """
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
-    written = 0
-
-    def size(node: Node) -> int:
-        nonlocal written
-        known = sizes.get(id(node))
-        if known is not None:
-            return known
-        if id(node) in open_nodes:
-            raise _LimitError(
-                error(
-                    "yaml.recursive-alias",
-                    "An alias refers to the value that it is part of",
-                    "The value would have no end.",
-                    span=span_of(node, file),
-                )
-            )
-        written += 1
-        total = 1
-        if not isinstance(node, ScalarNode):
-            open_nodes.add(id(node))
-            if isinstance(node, SequenceNode):
-                total += sum(size(child) for child in node.value)
-            else:
-                total += sum(size(key) + size(value) for key, value in node.value)
-            open_nodes.discard(id(node))
-        sizes[id(node)] = total
-        return total
-
-    try:
-        total = size(root)
-    except _LimitError as e:
-        return e.finding
-    if total - written > ALIASED_NODES_MAX:
-        return error(
-            "yaml.alias-bomb",
-            "Aliases make the document too large",
-            f"They add {total - written:,} values to {written:,} written ones; at most {ALIASED_NODES_MAX:,}.",
-            span=span_of(root, file),
-        )
-    return None

@@ -13,10 +13,11 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from manifests.diagnostics import Diagnostic, error
 from manifests.errors import TemplateError
+from manifests.expansion import span_of
 from manifests.manifest import Path
 from manifests.placeholder import is_template, only_vars, unknown
 from manifests.scalars import plain
-from manifests.source import COLLECTION, HARMLESS_TAGS, PLAIN, TEXT, span_of
+from manifests.source import COLLECTION, HARMLESS_TAGS, PLAIN, TEXT
 from manifests.template import Renderer
 
 MERGE = "<<"

@@ -8,9 +8,10 @@ from typing import Any
 from yaml.nodes import ScalarNode
 
 from manifests.diagnostics import Diagnostic, error
+from manifests.expansion import span_of
 from manifests.manifest import Path
 from manifests.scalars import Ambiguous, disputes_truth, plain
-from manifests.source import PLAIN, Document, compose, span_of
+from manifests.source import PLAIN, Document, compose
 from manifests.template import Renderer
 from manifests.tree import Broken, Reader, locate
 

@@ -173,6 +173,16 @@ def _times(review: Review, fleet: Fleet, path: Path, health: Health) -> None:
     at = (*path, "health")
     progress = fleet.rollout.progress_deadline
     shortest = health.min_ready + (health.success - 1) * health.interval
+    for name in ("interval", "timeout"):
+        if getattr(health, name) == 0:
+            review.error(
+                "health.zero",
+                "A probe needs time",
+                f"{name} is 0; probes would follow one another without a pause, or have no time to answer.",
+                key,
+                (*at, name),
+                "write 1s",
+            )
     if health.deadline <= shortest:
         review.error(
             "health.deadline",

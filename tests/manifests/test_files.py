@@ -241,3 +241,10 @@ def test_findings_are_in_the_order_of_the_files_and_their_lines(tmp_path: Path) 
     assert [str(d.span) for d in e.value.diagnostics] == [
         f"{first}:4:7", f"{first}:5:13", f"{first}:6:1", f"{second}:1:1", f"{second}:1:1",
     ]  # fmt: skip
+
+
+def test_a_long_chain_of_aliases_ends_in_a_finding(tmp_path: Path) -> None:
+    """Few values, and deeper than any stack."""
+    text = "a0: &a0 {k: v}\n" + "".join(f"a{i}: &a{i} {{<<: *a{i - 1}}}\n" for i in range(1, 1000))
+    (found,) = findings(text.encode(), tmp_path)
+    assert found.code == "yaml.too-deep"

@@ -12,7 +12,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from manifests.errors import FleetctlError
 from manifests.explain import documented, explain, reference
-from manifests.export import json_schema
+from manifests.export import TEMPLATE, json_schema
 from manifests.load import load
 from manifests.schema.kinds import ANY_KEY, ITEM, KINDS, key_paths, models_at
 from manifests.wording import FORMS
@@ -112,6 +112,7 @@ def test_every_pattern_of_the_schema_has_words() -> None:
                 walk(item)
 
     walk(schema)
+    patterns.discard(str(TEMPLATE["pattern"]))
     own_words = {
         p for p in patterns if "sha256:" in p or p.startswith((r"^\d+(", "^(100|", "^[a-z0-9]([a-z0-9-]"))
     }
@@ -136,6 +137,16 @@ def test_the_json_schema_accepts_the_examples(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     for document in json_documents(REFERENCE / name):
         jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
+
+
+def test_the_json_schema_accepts_templates_where_a_form_is_asked_for() -> None:
+    document = json_documents(REFERENCE / "fleet.yaml")[0]
+    assert isinstance(document, dict)
+    change = {
+        "name": "{{ vars.a }}",
+        "rollout": {"max_unavailable": "{{ vars.n }}", "auto_revert": "{{ vars.b }}"},
+    }
+    jsonschema.validate({**document, **change}, json_schema(), cls=jsonschema.Draft202012Validator)
 
 
 @pytest.mark.parametrize(
