@@ -16,7 +16,7 @@ RUNS = 5
 
 @dataclass(frozen=True)
 class Sample:
-    """Medians over the runs; `output` and `errors` are the last run's."""
+    """Medians over the runs; `last_wall_s`, `output` and `errors` are the last run's."""
 
     wall_s: float
     cpu_s: float
@@ -24,6 +24,7 @@ class Sample:
     code: int
     output: str
     errors: str
+    last_wall_s: float = 0.0
 
 
 def process(
@@ -44,6 +45,7 @@ def process(
         code=last.code,
         output=last.output,
         errors=last.errors,
+        last_wall_s=last.wall_s,
     )
 
 

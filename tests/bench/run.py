@@ -105,8 +105,9 @@ def _plan_of(folder: Path, nodes: int, runs: int) -> Sample:
 def _shares(table: Table, nodes: str, sample: Sample) -> None:
     found = re.findall(r"(\w+)=([0-9.]+)s", sample.errors)
     parts = [(name, float(took)) for name, took in found]
-    rest = sample.wall_s - sum(took for _, took in parts)
-    shares = [f"{name} {took:.2f} s ({took / sample.wall_s:.0%})" for name, took in [*parts, ("start", rest)]]
+    whole_s = sample.last_wall_s
+    rest = whole_s - sum(took for _, took in parts)
+    shares = [f"{name} {took:.2f} s ({took / whole_s:.0%})" for name, took in [*parts, ("start", rest)]]
     table.note(f"phases of the plan of {nodes} nodes (one run): {', '.join(shares)}")
 
 
