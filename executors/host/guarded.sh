@@ -4,7 +4,7 @@
 #   root uid fleet node lineage epoch generation operation attempt effect request
 #   version digest config artifact signal drain_cs settle_s retain_data data_path lock_cs
 #   pre pre_generation pre_version pre_digest pre_config supervisor
-# and after the functions `place` (writes the node's files) and sup_* (executors/host/supervisor_*.sh).
+# and before the supervisors (executors/host/supervisor_*.sh) and `place`, which writes the node's files.
 # Everything is inside functions and `main` is called in the last line, so a script cut off on its way does
 # nothing. POSIX sh with coreutils or busybox; /proc tells about processes. Exactly one result is printed.
 
@@ -87,6 +87,32 @@ stat_words() {
 
 is_alive() { # pid start boot: the very same process, never one that got its number later
   [ "$3" = "$boot" ] && stat_of "$1" && [ "$start" = "$2" ] && [ "$pstate" != Z ] && [ "$pstate" != X ]
+}
+
+# --- the supervisor ---------------------------------------------------------------------------------------
+
+# sup_X is X of the supervisor that the node's record names, or of the wanted one for a new node.
+sup_ready() { "${supervisor}_ready"; }
+sup_facts() { "${sup}_facts"; }
+sup_alive() { "${sup}_alive"; }
+sup_leftovers() { "${sup}_leftovers"; }
+sup_ending() { "${sup}_ending"; }
+sup_clear() { "${sup}_clear"; }
+sup_install() { "${sup}_install"; }
+sup_start() { "${sup}_start"; }
+sup_abandon() { "${sup}_abandon"; }
+sup_started() { "${sup}_started" "$1"; }
+sup_signal() { "${sup}_signal" "$1"; }
+sup_reload() { "${sup}_reload" "$1"; }
+sup_exit() { "${sup}_exit"; }
+sup_log() { "${sup}_log"; }
+sup_remove() { "${sup}_remove"; }
+
+sup_of_record() {
+  case ${r_supervisor:-$supervisor} in
+  process | systemd) sup=${r_supervisor:-$supervisor} ;;
+  *) answer rejected host.supervisor "the node is kept by ${r_supervisor:-$supervisor}, which is not known here" ;;
+  esac
 }
 
 # --- the record -------------------------------------------------------------------------------------------
@@ -351,10 +377,18 @@ do_create() {
   if [ "$r_operation" != "$operation" ] && [ "$r_generation" = "$generation" ] && [ -n "$r_placed" ]; then
     answer rejected host.stale_generation "generation $generation was placed by another operation"
   fi
+  sup_ready || answer rejected host.supervisor "$sup_error"
   ! sup_alive || answer rejected host.running "the node runs ($instance); stop it first"
+  former=$sup
   take_identity
   r_want=stopped r_placed=''
   begin
+  ! sup_leftovers || sup_clear
+  if [ "$former" != "$supervisor" ]; then
+    sup_remove || finish failed host.remove "$sup_error"
+    rm -f "$dir/process" "$dir/exit"
+    sup=$supervisor
+  fi
   place || finish failed host.place "the node's files cannot be written in $dir: $place_error"
   sup_install || finish failed host.install "$sup_error"
   r_placed=1
@@ -367,16 +401,27 @@ do_start() {
   [ "$r_generation" = "$generation" ] ||
     answer rejected host.other_generation "generation $r_generation is placed, not $generation"
   ! sup_alive || answer rejected host.running "the node runs already ($instance)"
-  instance='' was=$r_want
+  was=$r_want
   r_want=running
   begin
+  end_leftovers
+  instance=''
   verify_artifact
   sup_start || start_failed "$sup_code" "$sup_error"
   if [ "$settle_s" != 0 ]; then nap "$settle_s"; fi
   if sup_alive; then finish succeeded '' ''; fi
   sup_exit
   tail_log
+  sup_abandon
   finish failed process.exited "it ended at once with exit status ${exit_code:-unknown}"
+}
+
+end_leftovers() { # children that the last start left behind would keep its port from this one
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    sup_leftovers || return 0
+    sup_signal KILL
+    nap 0.05
+  done
 }
 
 start_failed() { # code detail: nothing runs, so what was meant before is still meant
@@ -418,7 +463,7 @@ do_stop() {
     fi
     nap 0.02
   done
-  ! sup_leftovers || sup_signal KILL
+  ! sup_leftovers || sup_clear
   sup_exit
   if [ "$ended" = killed ]; then
     finish succeeded host.killed "it did not end within its drain timeout and was killed"
@@ -429,9 +474,14 @@ do_stop() {
 do_reload() {
   [ -n "$r_placed" ] || answer rejected host.not_placed "nothing is placed here; create comes first"
   sup_alive || answer rejected host.not_running "the node does not run; a reload needs a running one"
+  [ "$sup" = "$supervisor" ] ||
+    answer rejected host.supervisor "the node is kept by $sup; another supervisor needs a restart"
+  kept_stat=$r_artifact_stat
   take_identity
+  r_artifact_stat=$kept_stat
   begin
   place || finish failed host.place "the node's files cannot be written in $dir: $place_error"
+  sup_install || finish failed host.install "$sup_error"
   sup_reload "$signal" || finish failed host.reload "the node could not be signalled"
   finish succeeded '' ''
 }
@@ -442,6 +492,7 @@ do_destroy() {
   instance=''
   r_want=stopped
   begin
+  ! sup_leftovers || sup_clear
   sup_remove || finish failed host.remove "$sup_error"
   if [ -e "$dir/placed" ]; then
     while IFS="$tab" read -r kind _ _ _ path; do
@@ -510,7 +561,8 @@ lookup_begun() {
     answer failed host.not_started "it was cut off before anything was started, and cannot go on"
     ;;
   stop)
-    sup_alive || answer succeeded host.found "the process has ended"
+    sup_alive || sup_leftovers || answer succeeded host.found "the process has ended"
+    ! sup_ending || answer unknown host.stopping "it was cut off, and its supervisor is ending the process; look again"
     answer failed host.still_running "it was cut off; the process runs, and nobody will kill it any more"
     ;;
   create) answer failed host.incomplete "it was cut off while files were written; repeating it is harmless" ;;
@@ -522,7 +574,7 @@ lookup_begun() {
 }
 
 tail_log() { # the last lines of the node's output, as evidence
-  log_lines=$(tail -n 20 "$dir/log/current" 2>/dev/null | tail -c 4000 | tr -d '\000' | sed 's/^/log=/')
+  log_lines=$(sup_log | tail -c 4000 | tr -d '\000' | sed 's/^/log=/')
   [ -z "$log_lines" ] || log_lines=$log_lines$nl
 }
 
@@ -544,6 +596,8 @@ main() {
   lock || answer unknown host.busy "another operation holds the node's lock"
   have=0
   read_record || have=$?
+  [ "$have" != 2 ] || r_supervisor=$supervisor
+  sup_of_record
   [ "$action" != lookup ] || do_lookup
   [ "$have" != 0 ] || replay
   ! is_barred || answer rejected host.barred "a lookup found it not performed; a new attempt is needed"
