@@ -152,6 +152,8 @@ def _ambiguous_hint(kind: str, value: Ambiguous) -> str:
     if kind == "bool_type":
         return "write true or false"
     if kind == "int_type":
+        if value.text.isdigit() and not value.text.startswith("0"):
+            return "write a smaller number"
         return "write a decimal number without leading zeros, such as 8"
     return f'write "{value.text}" in quotes'
 
@@ -213,6 +215,14 @@ def _pattern(name: str, value: Any, pattern: str, is_key: bool) -> Words:
             "A value cannot be used",
             f"`{name}` is {quoted(text)}: only `vars` can stand here; nothing else is known when this key is read.",
         )
+    if pattern == REFERENCE_PATTERN:
+        # Perhaps the secret itself: it is not repeated.
+        return Words(
+            "manifest.secret",
+            "A secret is named, not written",
+            f"`{name}` says where the secret is found, and this is no such place.",
+            "write env:NAME or file:PATH",
+        )
     what = f"the key {quoted(name)}" if is_key else f"`{name}` is {quoted(text)}"
     strange = strange_characters(text)
     seen = f" It holds {strange}." if strange else ""
@@ -241,7 +251,6 @@ def _pattern(name: str, value: Any, pattern: str, is_key: bool) -> Words:
 # By pattern; a test holds this against the schema, so that no reader meets a regular expression.
 FORMS: dict[str, str] = {
     rf"^{LABEL_PATTERN}$": "a label is 1 to 63 letters, digits, `.`, `_`, `/` and hyphens",
-    REFERENCE_PATTERN: "a secret is named by env:NAME or file:PATH",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a variable's name is letters, digits and underscores",
     r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$": "it is a relative path of letters, digits, `.`, `_` and hyphens",
     r"^/[^\x00]*$": "it is an absolute path",

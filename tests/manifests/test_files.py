@@ -248,3 +248,9 @@ def test_a_long_chain_of_aliases_ends_in_a_finding(tmp_path: Path) -> None:
     text = "a0: &a0 {k: v}\n" + "".join(f"a{i}: &a{i} {{<<: *a{i - 1}}}\n" for i in range(1, 1000))
     (found,) = findings(text.encode(), tmp_path)
     assert found.code == "yaml.too-deep"
+
+
+def test_a_secret_that_was_written_out_is_not_repeated(tmp_path: Path) -> None:
+    text = STANDARD.replace("{GREETING: hello}", "{A: {secret: hunter2}, B: {secret: 'env:not a hunter2'}}")
+    for found in findings(text.encode(), tmp_path):
+        assert "hunter2" not in f"{found.summary} {found.detail} {found.hint}"
