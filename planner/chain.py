@@ -33,12 +33,12 @@ class Expects(Enum):
     PLACED = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Link:
     """One step of a chain. `takes_down`: an available node is not available after it; `back`: it is again.
 
     `old`: it acts on the generation that was seen, not on the one that will be. `deadline_ms` is added to
-    what the node's own specification allows for stop and verify.
+    what the node's own specification allows for stop and verify. There is one of each, told apart by identity.
     """
 
     kind: StepKind
@@ -95,3 +95,21 @@ def chain(action: Action, substrate: str, *, running: bool, places: bool, adopts
 def part(links: Chain, kinds: frozenset[StepKind]) -> Chain:
     """Those steps of a chain that are of these kinds."""
     return tuple(link for link in links if link.kind in kinds)
+
+
+@cache
+def takes_down(links: Chain) -> bool:
+    """Whether an available node is not available at some moment of these steps."""
+    return any(link.takes_down for link in links)
+
+
+@cache
+def brings_back(links: Chain) -> bool:
+    """Whether a node is available after these steps."""
+    return any(link.back for link in links)
+
+
+@cache
+def starts(links: Chain) -> bool:
+    """Whether an artifact has to be on the host for these steps."""
+    return any(link.kind is StepKind.START for link in links)

@@ -8,13 +8,12 @@ from typing import Any
 from manifests.diagnostics import error
 from manifests.errors import FleetctlError
 from manifests.manifest import Path
-from manifests.schema.base import SecretValue
-from manifests.schema.fleet import EnvVar, Health, OnChange
+from manifests.schema.fleet import Health
 from planner.frame import Frame, frame_of
 from planner.ordered import built, in_order, ordered
 from planner.placement import Placed, place
 from planner.situation import Findings, Situation
-from planner.spec import CONTAINER_DIR, FileSpec, NodeSpec, SecretUse, fields
+from planner.spec import CONTAINER_DIR, FileSpec, NodeSpec, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class _Maker:
 
     def __init__(self, situation: Situation, findings: Findings, placed: Placed, frame: Frame) -> None:
         self._situation, self._findings, self._placed, self._frame = situation, findings, placed, frame
-        self._on_change: dict[str, OnChange] = {}
+        self._on_change = dict(frame.on_change)
         node = placed.node
         labels = placed.group.labels
         self._labels = {**labels, **node.labels} if node is not None and node.labels else labels
@@ -93,17 +92,19 @@ class _Maker:
 
     def spec(self) -> NodeSpec:
         """Raises _UnrenderableError when a text cannot be rendered."""
-        process = self._frame.process
-        values = dict(self._frame.values)
+        frame, render = self._frame, self._render
+        values = dict(frame.values)
         values["address"] = self._context["node"]["address"]
         values["port"] = self._placed.port
         values["command"] = tuple(
-            [self._render(t, "command", i) if "{" in t else t for i, t in enumerate(process.command)]
+            [render(text, "command", i) if open_ else text for i, (text, open_) in enumerate(frame.command)]
         )
-        if process.env:
-            values["env"] = {name: self._variable(name, value) for name, value in process.env.items()}
-        if process.files:
-            values["files"] = tuple(self._file(i) for i in range(len(process.files)))
+        values["env"] = {
+            name: render(value, "env", name) if open_ and isinstance(value, str) else value
+            for name, value, open_ in frame.env
+        }
+        if frame.files:
+            values["files"] = tuple(self._file(i) for i in range(len(frame.files)))
         if self._frame.health is not None:
             values["health"] = self._health(self._frame.health)
         if self._labels:
@@ -112,17 +113,8 @@ class _Maker:
             values["on_change"] = in_order(self._on_change)
         return built(NodeSpec, values)
 
-    def _variable(self, name: str, value: str | SecretValue | EnvVar) -> str | SecretUse:
-        if type(value) is str:
-            return self._render(value, "env", name) if "{" in value else value
-        if isinstance(value, EnvVar):
-            self._on_change[f"env.{name}"] = value.on_change
-            return self._variable(name, value.value)
-        assert isinstance(value, SecretValue)
-        return built(SecretUse, {"secret": value.secret})
-
     def _file(self, i: int) -> FileSpec:
-        file = self._frame.process.files[i]
+        file = self._frame.files[i]
         path = self._render(file.path, "files", i, "path")
         if file.on_change is not None:
             self._on_change[f"files.{path}"] = file.on_change

@@ -90,7 +90,10 @@ class Diff:
         if identity is not wanted:
             action = _REPLACE
             reasons = self._release_reasons(identity, wanted)
-            drift = known is not None and known.identity == wanted
+            drift = known is not None and (known.version, known.artifact.digest) == (
+                wanted.version,
+                wanted.digest,
+            )
         if node.fields != desired.fields:
             found, weight = self._fields(desired, node, known)
             if found:

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from manifests.diagnostics import error
+from manifests.errors import FleetctlError
 from manifests.manifest import Path
-from manifests.schema.fleet import Health, Limits, ReleasePin
+from manifests.schema.base import SecretValue
+from manifests.schema.fleet import EnvVar, File, Health, Limits, OnChange, ReleasePin
 from planner.artifact import select
 from planner.ordered import ordered
 from planner.placement import Placed
 from planner.process import Process, merged
 from planner.situation import Findings, Situation
-from planner.spec import ArtifactPin, NodeSpec
+from planner.spec import ArtifactPin, NodeSpec, SecretUse
 
 # Where nodes live when a Host document that was made by a program names no root.
 ROOT_DEFAULT = "/var/lib/fleetctl"
@@ -23,11 +25,18 @@ _NO_LIMITS = ordered(Limits())
 
 @dataclass(slots=True)
 class Frame:
-    """What nodes of one group, host, release and process have in common."""
+    """`values` are the specification's fields that are shared, `context` what templates may name.
+
+    `command` and `env` have each text with whether it is still to be rendered per node. `on_change` holds
+    what single variables lead to. `health` is None where nothing in it names the node.
+    """
 
     values: dict[str, Any]
     context: dict[str, Any]
-    process: Process
+    command: tuple[tuple[str, bool], ...]
+    env: tuple[tuple[str, str | SecretUse, bool], ...]
+    on_change: dict[str, OnChange]
+    files: tuple[File, ...]
     process_path: Path
     health: Health | None
     address: str
@@ -93,16 +102,50 @@ def frame_of(situation: Situation, findings: Findings, placed: Placed, pin: Rele
     if not templated:
         values["health"] = ordered(group.health)
     overridden = placed.node is not None and placed.node.process is not None
+    env, on_change = _env(situation, process, context)
     return Frame(
-        values,
-        context,
-        process,
-        (*placed.path, "process") if overridden else ("groups", placed.group_index, "process"),
-        group.health if templated else None,
-        address,
-        root,
-        None if group.data is None else group.data.path,
+        values=values,
+        context=context,
+        command=tuple(_once(situation, text, context) for text in process.command),
+        env=env,
+        on_change=on_change,
+        files=process.files,
+        process_path=(*placed.path, "process") if overridden else ("groups", placed.group_index, "process"),
+        health=group.health if templated else None,
+        address=address,
+        root=root,
+        data_path=None if group.data is None else group.data.path,
     )
+
+
+def _env(
+    situation: Situation, process: Process, context: dict[str, Any]
+) -> tuple[tuple[tuple[str, str | SecretUse, bool], ...], dict[str, OnChange]]:
+    env: list[tuple[str, str | SecretUse, bool]] = []
+    on_change: dict[str, OnChange] = {}
+    for name, given in process.env.items():
+        value = given
+        if isinstance(value, EnvVar):
+            on_change[f"env.{name}"] = value.on_change
+            value = value.value
+        if isinstance(value, SecretValue):
+            env.append((name, SecretUse(secret=value.secret), False))
+        else:
+            env.append((name, *_once(situation, value, context)))
+    return tuple(env), on_change
+
+
+def _once(situation: Situation, text: str, context: dict[str, Any]) -> tuple[str, bool]:
+    """The text, and whether it is still to be rendered: what does not name the node is rendered here.
+
+    What cannot be rendered is left for the node, whose finding has its name and place.
+    """
+    if "{" not in text or "node" in text:
+        return text, "{" in text
+    try:
+        return situation.manifests.render(text, context), False
+    except FleetctlError:
+        return text, True
 
 
 def _health_texts(health: Health) -> list[str]:

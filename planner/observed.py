@@ -32,6 +32,10 @@ class HealthState(StrEnum):
     NONE = "none"
 
 
+_RUNNING = NodeState.RUNNING
+_SERVING = (HealthState.PASSING, HealthState.NONE)
+
+
 class ObservedNode(Model):
     """One node as found on its host, whoever made it.
 
@@ -65,7 +69,7 @@ class ObservedNode(Model):
     @property
     def available(self) -> bool:
         """Whether it serves now: running, and no probe says otherwise."""
-        return self.state is NodeState.RUNNING and self.health in (HealthState.PASSING, HealthState.NONE)
+        return self.state is _RUNNING and self.health in _SERVING
 
 
 class ObservedHost(Model):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from planner.budget import Scope
-from planner.chain import STOP, VERIFY, Chain, Expects, Link
+from planner.chain import STOP, VERIFY, Chain, Expects, Link, brings_back, starts, takes_down
 from planner.ordered import built
 from planner.phases import Phase, full_phases, rolling_phases
 from planner.plan import Availability, Floor, Precondition, Step, StepKind
@@ -28,7 +28,7 @@ STAGE_MS = 15 * 60_000
 """How long an artifact may take to a host: a large image over a slow line."""
 _ABSENT = Precondition()
 _NOW, _PLACED = Expects.NOW, Expects.PLACED
-_START, _NO_FLOOR = StepKind.START, Floor.NONE
+_NO_FLOOR = Floor.NONE
 
 
 @dataclass(slots=True)
@@ -72,15 +72,12 @@ def _add(
     assert spec is not None
     host, node, uid, key = change.host, change.node, change.uid, work.spec_key
     before, disrupts = last.get(uid), work.disrupts
-    now = placed = _ABSENT
-    if seen is not None:
-        now = _pin(config_digest(seen.fields) if seen.fields else None, seen.generation, change.before)
+    now = _now(work)
     for link in links:
         expects = link.expects
         precondition: Precondition | None = now
         if expects is _PLACED:
-            placed = _placed(work)
-            precondition = placed
+            precondition = _placed(work)
         elif expects is not _NOW:
             precondition = None if expects is None else _ABSENT
         down = disrupts and link.takes_down
@@ -115,12 +112,23 @@ def _add(
     last[uid] = before if before is not None else -1
 
 
+def _now(work: Work) -> Precondition:
+    """What was seen of the node, and what its first step expects."""
+    if work.now is None:
+        seen = work.seen
+        work.now = _ABSENT
+        if seen is not None:
+            digest = config_digest(seen.fields) if seen.fields else None
+            work.now = _pin(digest, seen.generation, work.change.before)
+    return work.now
+
+
 def _placed(work: Work) -> Precondition:
     """What a started node is expected to be: the generation, release and configuration that were placed."""
     wanted = work.wanted
     digest = None
     # A secret that is not keyed yet gets its key when the plan is applied: the digest would be another.
-    if wanted is not None and not any(UNKEYED in v for v in wanted.values()):
+    if wanted is not None and UNKEYED not in "\0".join(wanted.values()):
         digest = config_digest(wanted)
     return _pin(digest, work.change.generation, work.change.after)
 
@@ -136,7 +144,7 @@ def _stage(waves: Waves, moving: list[Work], available: int) -> None:
     staged: set[tuple[str, str, str]] = set()
     for work in moving:
         spec = work.spec
-        if spec is None or not any(link.kind is _START for link in work.links):
+        if spec is None or not starts(work.links):
             continue
         key = (work.change.host, spec.artifact.digest, spec.artifact.name)
         if key in staged:
@@ -173,7 +181,7 @@ class _Book:
 
     def open(self, phase: Phase) -> int:
         """How many available nodes can be down at once in this phase, at most."""
-        down = [w for w, links in phase.items if w.disrupts and any(link.takes_down for link in links)]
+        down = [w for w, links in phase.items if w.disrupts and takes_down(links)]
         fleet = self._at_once(down, self._budgets[0]) if down else 0
         for scope in self._budgets:
             m = fleet
@@ -221,10 +229,10 @@ class _Book:
 
 
 def _gain(work: Work, links: Chain) -> int:
-    back = any(link.back for link in links)
+    back = brings_back(links)
     if not work.change.available:
         return int(back)
-    return int(back) - int(any(link.takes_down for link in links))
+    return int(back) - int(takes_down(links))
 
 
 def _in(work: Work, scope: Scope) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from manifests.manifest import Path
-from planner.chain import Chain
+from planner.chain import Chain, brings_back, takes_down
 from planner.change import Change
 from planner.observed import ObservedNode
+from planner.plan import Precondition
 from planner.spec import NodeSpec
 
 
@@ -18,7 +19,9 @@ class Work:
     `running`: there is something to stop. `counts`: it is one of the nodes that the budget is about.
     `old` and `new` are the versions that it has and will have; `new` None where it is destroyed. `links`
     are the steps of its change, none where nothing happens to it. `path` leads to what declares it;
-    `wanted` are its managed fields.
+    `wanted` are its managed fields, `now` what its first step
+    expects, once that is known. `disrupts`: it takes a node down that serves now and that counts;
+    `returns`: it brings one back that does not.
     """
 
     change: Change
@@ -32,17 +35,15 @@ class Work:
     links: Chain = ()
     path: Path | None = None
     wanted: dict[str, str] | None = None
+    now: Precondition | None = None
+    disrupts: bool = field(init=False)
+    returns: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        available = self.change.available
+        self.disrupts = self.counts and available and takes_down(self.links)
+        self.returns = self.counts and not available and brings_back(self.links)
 
     @property
     def name(self) -> str:
         return self.change.node
-
-    @property
-    def disrupts(self) -> bool:
-        """Whether it takes a node down that serves now and that counts."""
-        return self.counts and self.change.available and any(link.takes_down for link in self.links)
-
-    @property
-    def returns(self) -> bool:
-        """Whether it brings back a node that does not serve now."""
-        return self.counts and not self.change.available and bool(self.links) and self.links[-1].back
