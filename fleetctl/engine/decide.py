@@ -38,6 +38,7 @@ def on_event(rollout: Rollout, event: Event) -> list[Effect]:
     out: list[Effect] = []
     if rollout.finished:
         return out
+    rollout.now_s = event.now_s
     match event:
         case Started():
             _started(rollout, out, event.now_s)
@@ -83,7 +84,8 @@ def _staged(rollout: Rollout, event: Staged, out: list[Effect]) -> None:
 
 
 def _sampled(rollout: Rollout, event: Sampled, out: list[Effect]) -> None:
-    rollout.sampling, rollout.sampled_s, rollout.sample_at_s = False, event.begun_s, None
+    rollout.sampling, rollout.sample_at_s = False, None
+    rollout.sampled_s, rollout.looked_s = event.begun_s, event.now_s
     absorb(rollout, event.snapshot, event.begun_s)
     verify.on_sampled(rollout, event.begun_s, out, event.now_s)
     rollout.dirty = True
@@ -103,8 +105,10 @@ def absorb(rollout: Rollout, snapshot: Snapshot, begun_s: float) -> None:
             continue
         found = seen.get(uid)
         if found is None and state.host in silent:
+            state.unseen = True
             rollout.set_available(state, False, begun_s)
             continue
+        state.unseen = False
         if begun_s >= state.fact_s:
             state.observed = found
             if not state.under_way:

@@ -18,8 +18,9 @@ from planner.observed import ObservedNode
 from planner.plan import Floor, Precondition, StepKind
 from planner.spec import config_digest
 
-SAMPLE_MAX_AGE_S = 1.0
-"""How old facts may be when a node is begun: the default probe interval, so that nothing newer is known anyway."""
+SAMPLE_MAX_AGE_S = 0.5
+"""How long ago the last look may have ended when a node is begun. Not when it began: a look at a host that does
+not answer takes as long as its timeout, and must be worth something all the same."""
 SAMPLE_AGAIN_S = 1.0
 """How long to wait before looking again when the floors do not allow anything now."""
 BEGUN_MAX = 64
@@ -64,7 +65,7 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
 
 def fresh(rollout: Rollout, now_s: float) -> bool:
     """Whether the last look is young enough, and younger than anything that made us doubt what we know."""
-    return now_s - rollout.sampled_s <= SAMPLE_MAX_AGE_S and rollout.sampled_s >= rollout.sample_after_s
+    return now_s - rollout.looked_s <= SAMPLE_MAX_AGE_S and rollout.sampled_s >= rollout.sample_after_s
 
 
 def want_sample(rollout: Rollout, out: list[Effect]) -> None:
@@ -97,7 +98,7 @@ def stale(precondition: Precondition | None, seen: ObservedNode | None) -> str |
 def _begin(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
     node = state.node
     assert node is not None
-    if not node.touched and not rollout.reverting:
+    if not node.touched and not node.unseen and not rollout.reverting:
         why = stale(state.step.precondition, node.observed)
         if why is not None:
             reason = f"{node.name} has changed since the plan was made: {why}"

@@ -13,7 +13,9 @@ def succeed(rollout: Rollout, state: StepState, out: list[Effect], now_s: float)
     """A step is done: what waited for it may follow, and a node whose last step it was counts again."""
     _end(rollout, state, Status.DONE)
     node = state.node
-    if node is not None:
+    if node is None:
+        rollout.progress_s = now_s  # artifacts are brought before the clock of the nodes runs
+    else:
         if state.step.kind is StepKind.VERIFY:
             _healthy(rollout, state, node, out, now_s)
         if node.steps[-1] is state:

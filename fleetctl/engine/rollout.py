@@ -22,6 +22,9 @@ from planner.recorded import RecordedNode
 from planner.spec import NodeSpec
 
 FLEET = "fleet"
+LOOKS_EACH_MAX = 256
+"""Up to this many nodes, each node that is begun gets a look of its own at all others; a look at more costs more
+than a node, so there the age of the last one decides."""
 
 
 class Status(StrEnum):
@@ -97,6 +100,7 @@ class NodeState:
     drifted: bool = False
     steps: list[StepState] = field(default_factory=list)
     observed: ObservedNode | None = None
+    unseen: bool = True
     instance: str | None = None
     running: bool = False
     available: bool = False
@@ -161,7 +165,9 @@ class Rollout:
     told: str = ""
     finished: bool = False
     progress_s: float = 0.0
+    now_s: float = 0.0
     sampled_s: float = float("-inf")
+    looked_s: float = float("-inf")
     sample_after_s: float = float("-inf")
     sampling: bool = False
     sample_at_s: float | None = None
@@ -228,6 +234,8 @@ class Rollout:
             node.disrupted = False
             self.disrupted -= 1
         self.dirty = True
+        if len(self.nodes) <= LOOKS_EACH_MAX:
+            self.sample_after_s = max(self.sample_after_s, self.now_s)
 
     def undo(self, state: StepState, now_s: float) -> None:
         """The step that was to take its node down, or to begin it, provably did not: only a fresh look knows how it is."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from executors.driver import ProbeTarget
 from fleetctl.engine.events import Effect, Probe, Probed, Report
-from fleetctl.engine.gates import SAMPLE_MAX_AGE_S, want_sample
+from fleetctl.engine.gates import want_sample
 from fleetctl.engine.progress import fail, succeed
 from fleetctl.engine.rollout import Rollout, Status, StepState
 from planner.observed import HealthState, NodeState
 
+LOOK_AGAIN_S = 1.0
+"""How often to look whether a node that answers no probe still runs at all."""
 GOOD = (HealthState.PASSING, HealthState.NONE)
 
 
@@ -57,7 +59,7 @@ def on_probed(rollout: Rollout, event: Probed, out: list[Effect]) -> None:
             wait_s = min(wait_s, left_s)
     else:
         state.passed, state.passed_s = 0, None
-        if now_s - rollout.sampled_s > SAMPLE_MAX_AGE_S:
+        if now_s - rollout.looked_s > LOOK_AGAIN_S:
             want_sample(rollout, out)  # it may have ended by itself, and then no probe will ever pass
     rollout.timer(now_s + wait_s, "probe", state.key, state.serial)
 

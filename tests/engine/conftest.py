@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from fleetctl.ledger.ports import Store
 from fleetctl.ledger.replay import Replayed, replay
 from fleetctl.stores.memory import MemoryStore
 from fleetctl.stores.processes import SystemProcesses, this_process
-from fleetctl.stores.sqlite import SqliteStore
 from planner.plan import Plan
 from planner.recorded import Recorded
 from tests.engine.plans import FLEET
@@ -65,11 +63,11 @@ class Room:
         return apply(plan, replace(self.engine, **changes))  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def room(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Room]:
-    if request.param == "memory":
-        store: Store = MemoryStore(CLOCK, PROCESSES)
-    else:
-        store = SqliteStore(tmp_path / "state" / "state.db", CLOCK, PROCESSES)
+def made(store: Store) -> Iterator[Room]:
     yield Room(store, World(), Watcher())
     store.close()
+
+
+@pytest.fixture
+def room() -> Iterator[Room]:
+    yield from made(MemoryStore(CLOCK, PROCESSES))

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from fleetctl.engine.errors import UnknownOutcome
 from fleetctl.ledger.ports import LeaseHeld
+from fleetctl.stores.memory import MemoryStore
 from fleetctl.stores.processes import this_process
+from fleetctl.stores.sqlite import SqliteStore
 from manifests.errors import ExitCode, StaleError
 from tests.engine import plans
-from tests.engine.conftest import PROCESSES, Room
+from tests.engine.conftest import CLOCK, PROCESSES, Room, made
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def room(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Room]:
+    if request.param == "memory":
+        yield from made(MemoryStore(CLOCK, PROCESSES))
+    else:
+        yield from made(SqliteStore(tmp_path / "state" / "state.db", CLOCK, PROCESSES))
+
 
 THREE = ("web-0", "web-1", "web-2")
 
