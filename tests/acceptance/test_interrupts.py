@@ -118,17 +118,26 @@ def test_a_signal_in_the_middle_finishes_the_step_and_settles(
 
 
 def test_a_second_signal_leaves_the_step_unknown_and_recover_settles_it(workspace: Workspace) -> None:
-    begin_upgrade(workspace)
-    process = workspace.started[-1]
+    """The node ignores its signal, so its stop takes the whole drain timeout and is surely under way."""
+    workspace.release("1.0.0", "stubborn")
+    workspace.fleet()
+    text = (workspace.path / "fleet.yaml").read_text().replace("timeout: 3s", "timeout: 8s")
+    workspace.write("fleet.yaml", text)
+    workspace.apply()
+    workspace.write("fleet.yaml", text.replace('version: "1.0.0"', 'version: "1.1.0"'))
+    process = workspace.start("apply", ".", "--auto-approve")
+    wait_for(lambda: "waiting for web-0" in workspace.said(), "the stop to be under way")
     process.send_signal(signal.SIGINT)
-    wait_for(lambda: "nterrupt" in workspace.said(), "the first signal to be heard")
+    wait_for(lambda: "interrupted: finishing" in workspace.said(), "the first signal to be heard")
     process.send_signal(signal.SIGINT)
     done = workspace.end(process)
-    assert done.code in (5, 130), str(done)
-    if done.code == 5:
-        assert "fleetctl recover" in done.err
-        assert workspace.run("apply", ".", "--auto-approve").code == 5
-        assert workspace.run("recover", ".", "--auto-approve").code == 0
+    assert done.code == 5, str(done)
+    assert "fleetctl recover" in done.err
+    assert workspace.run("apply", ".", "--auto-approve").code == 5
+    planned = workspace.run("plan", ".")
+    assert "fleetctl recover" in planned.err
+    recovered = workspace.run("recover", ".", "--auto-approve")
+    assert recovered.code == 0, str(recovered)
     finish(workspace)
 
 
@@ -147,7 +156,7 @@ def test_kill_9_in_the_middle_then_recover(workspace: Workspace, instant_s: floa
         process.send_signal(signal.SIGKILL)
         process.wait(10)
         planned = workspace.run("plan", ".")
-        assert planned.code == 0, str(planned)
+        assert planned.code in (0, 3), str(planned)  # 3: a floor is not kept while the node is down
         runs = workspace.ok("runs", ".", "--format", "json").json["runs"]
         cut_off = runs[-1]["result"] is None
         again = workspace.run("apply", ".", "--auto-approve") if cut_off else None
