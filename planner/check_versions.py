@@ -15,7 +15,7 @@ def versions(plan: FleetPlan) -> list[str]:
     if not touched:
         return []
     modes = {(v.from_, v.to): v.mode for v in plan.verdicts}
-    return _transitions(plan, modes) + _meetings(plan, modes)
+    return _transitions(plan, modes) + _meetings(plan, modes) + _no_return(plan)
 
 
 def _transitions(plan: FleetPlan, modes: Mapping[tuple[str, str], str]) -> list[str]:
@@ -30,6 +30,22 @@ def _transitions(plan: FleetPlan, modes: Mapping[tuple[str, str], str]) -> list[
         for old, new in sorted(moves)
         if modes.get((old, new)) not in allowed
     ]
+
+
+def _no_return(plan: FleetPlan) -> list[str]:
+    """That the plan shows the first start on a version from which its own verdicts open no way back."""
+    back = {(v.from_, v.to): v.reverse for v in plan.verdicts if not v.together}
+    held = {
+        c.uid
+        for c in plan.changes
+        if c.before is not None
+        and c.after is not None
+        and back.get((c.before.version, c.after.version)) == "never"
+    }
+    first = next((s.id for s in plan.steps if s.kind == "start" and s.uid in held), None)
+    if first == plan.no_return:
+        return []
+    return [f"the point of no return is step {first}, and the plan says {plan.no_return}"]
 
 
 def _meetings(plan: FleetPlan, modes: Mapping[tuple[str, str], str]) -> list[str]:

@@ -59,12 +59,16 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True)
 class FleetRows:
-    """One fleet: its changes in order of weight, what it says of availability, and what it cannot undo."""
+    """One fleet: its changes in order of weight, what it says of availability, and what it cannot undo.
+
+    `no_return_at` is the first node whose start cannot be undone.
+    """
 
     fleet: str
     changes: tuple[ChangeRow, ...]
     availability: tuple[str, ...]
     no_return: tuple[str, ...]
+    no_return_at: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ def _fleet(plan: FleetPlan) -> FleetRows:
             for v in plan.verdicts
             if v.reverse == "never" and not v.together and v.mode in ("rolling", "full")
         ),
+        None if plan.no_return is None else f"node/{plan.fleet}/{plan.steps[plan.no_return].node}",
     )
 
 

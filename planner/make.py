@@ -19,7 +19,7 @@ from planner.sight import Sight, index
 from planner.situation import Findings, Situation
 from planner.spec import NodeSpec
 from planner.strategy import Judgement, decide
-from planner.waves import Waves, order
+from planner.waves import Waves, no_return, order
 from planner.work import Work
 
 __all__ = ["Options", "make"]
@@ -103,6 +103,7 @@ def _fleet(situation: Situation, findings: Findings, observed_at: str) -> FleetP
     waves = Waves(minimum={b.scope: b.available_now for b in budgets})
     if judgement.strategy != "none" and not findings.refusals and not findings.errors:
         waves = order(situation, works, judgement.strategy, budgets)
+        waves.no_return = no_return(waves.steps, works, judgement.verdicts)
     return _document(situation, findings, works, budgets, judgement, waves, observed_at)
 
 
@@ -141,6 +142,7 @@ def _document(
             "fleet": situation.name,
             "hosts": in_order(hosts),
             "lineage": situation.recorded.lineage,
+            "no_return": waves.no_return,
             "observed_at": observed_at,
             "refusals": tuple(findings.refusals),
             "rollout": settings,

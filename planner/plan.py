@@ -150,7 +150,8 @@ class FleetPlan(Model):
 
     `changes` has every node of the fleet, those left untouched as no-op, so that availability is judged
     over the whole fleet. `hosts` are the hosts of these nodes. `specs` are the node specifications by
-    node name, for a node that is destroyed while another takes its name by `NAME@UID`.
+    node name, for a node that is destroyed while another takes its name by `NAME@UID`. `no_return` is the
+    first step after which some node cannot go back to the version that it had (none: all can).
     """
 
     budgets: tuple[Budget, ...]
@@ -158,6 +159,7 @@ class FleetPlan(Model):
     fleet: str
     hosts: Sorted[dict[str, Host]]
     lineage: str | None
+    no_return: int | None = None
     observed_at: str
     refusals: tuple[Refusal, ...] = ()
     rollout: RolloutSettings

@@ -18,7 +18,7 @@ from planner.budget import Scope
 from planner.chain import STOP, VERIFY, Chain, Expects, Link, brings_back, starts, takes_down
 from planner.ordered import built
 from planner.phases import Phase, full_phases, rolling_phases
-from planner.plan import Availability, Floor, Precondition, Step, StepKind
+from planner.plan import Availability, Floor, Precondition, Step, StepKind, Verdict
 from planner.situation import Situation
 from planner.spec import UNKEYED, ReleaseIdentity, config_digest
 from planner.strategy import Strategy
@@ -38,6 +38,7 @@ class Waves:
     steps: list[Step] = field(default_factory=list)
     minimum: dict[str, int] = field(default_factory=dict)
     window: int = 0
+    no_return: int | None = None
 
 
 def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: list[Scope]) -> Waves:
@@ -62,6 +63,15 @@ def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: 
     waves.minimum = book.minimum
     waves.window = book.window
     return waves
+
+
+def no_return(steps: list[Step], works: list[Work], verdicts: list[Verdict]) -> int | None:
+    """The first step that starts a node on a version from which no declared way leads back."""
+    closed = {(v.from_, v.to) for v in verdicts if v.reverse == "never" and not v.together}
+    if not closed:
+        return None
+    held = {w.change.uid for w in works if (w.old, w.new) in closed}
+    return next((s.id for s in steps if s.kind is StepKind.START and s.uid in held), None)
 
 
 def _add(

@@ -158,6 +158,11 @@ MUTATIONS: dict[str, tuple[Callable[[], Plan], Callable[[Plan], Plan]]] = {
         upgrade,
         lambda p: changed(p, before=first(p).before.model_copy(update={"version": "0.9.0"})),  # type: ignore[union-attr]
     ),
+    "a way back that is not there": (
+        full,
+        lambda p: having(p, no_return=None),
+    ),
+    "no way back that is there": (upgrade, lambda p: having(p, no_return=3)),
     "no strategy": (upgrade, lambda p: rollout(p, strategy="none")),
     "a full plan called rolling": (full, lambda p: rollout(p, strategy="rolling")),
     "a full plan unaccepted": (full, lambda p: rollout(p, accept_downtime=False)),

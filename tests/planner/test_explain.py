@@ -40,6 +40,9 @@ def test_an_edge_that_cannot_be_undone_is_shown() -> None:
     start.reach(manifests(fleet("1.1.0", rollout=ROLLOUT), compat=[TABLE]))
     plan = start.plan(manifests(fleet("2.0.0", rollout=ROLLOUT), compat=[TABLE]))
     assert rows(plan)[0].no_return == ("hello 1.1.0 -> 2.0.0",)
+    assert rows(plan)[0].no_return_at == "node/hello/web-0"
+    first = plan.fleets[0].steps[plan.fleets[0].no_return or 0]
+    assert (first.kind, first.node) == ("start", "web-0")
 
 
 def test_nothing_to_do_has_no_rows() -> None:
