@@ -26,7 +26,8 @@ class Item:
     def text(self, now_s: float) -> str:
         """`web-0: start, for 1.2s (connection refused)`"""
         heard = f" ({self.detail})" if self.detail else ""
-        return f"{self.subject}: {self.doing}, for {span(now_s - self.since_s)}{heard}"
+        who = f"{self.subject}: " if self.subject else ""
+        return f"{who}{self.doing}, for {span(now_s - self.since_s)}{heard}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,4 +125,4 @@ class _Live:
         ]
         if len(items) > SHOWN_MAX:
             rows.append(Text(f"  … and {len(items) - SHOWN_MAX} more"))
-        return Text("\n").join(rows)
+        return Text("\n", overflow="ellipsis", no_wrap=True).join(rows)

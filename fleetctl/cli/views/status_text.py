@@ -176,7 +176,7 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
             "host",
             "port",
             "up",
-            "instance",
+            "process",
             "detail",
         )
         rows = [_row(n, now) for n in status.nodes]

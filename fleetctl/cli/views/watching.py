@@ -39,7 +39,7 @@ class Watching:
             self._board.heard(key, text)
         elif report.since_s is not None:
             # What a node begins is told by its end, or by the heartbeat if that takes long.
-            self._board.begin(key, subject, text, quiet=report.node is not None)
+            self._board.begin(key, subject, text.removesuffix(" begins"), quiet=report.node is not None)
         else:
             self._board.end(key)
             if report.kind != "end":  # the command has the last word itself
