@@ -23,6 +23,7 @@ from tests.lab.relay import Relay
 from tests.lab.sshd import LoopbackSshd, missing
 
 HOSTS = 50
+NODES = 4
 FILE_B = 20_000
 COMMAND = "echo done"
 DELAY_S = 0.025
@@ -111,6 +112,8 @@ def _observation(table: Table, sshd: LoopbackSshd, hosts: list[tuple[str, int]],
     """No change: one exec per host after authentication, for four nodes each."""
     folder = sshd.directory / "observe"
     folder.mkdir(exist_ok=True)
+    made = process(_contestant("prepare", folder, sshd, hosts), runs=1, warmups=0)
+    assert made.code == 0, made.errors
     ours, raw = _paired("observe", "connect", folder, sshd, hosts, runs)
     table.add(
         f"{HOSTS} hosts, nothing to change: fleetctl",
@@ -172,7 +175,7 @@ def _contestant(
         "root": str(sshd.accounts[0].home / "bench"),
         "threads": HOSTS,
         "run": f"{folder.name}-{name}-{turn}",
-        "nodes": 0,
+        "nodes": NODES,
     }
     path = folder / f"{name}-{turn}.json"
     path.write_text(json.dumps(job))

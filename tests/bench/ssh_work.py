@@ -65,6 +65,35 @@ def observe(job: Job) -> None:
     _everywhere(job, work)
 
 
+def prepare(job: Job) -> None:
+    """Places `nodes` nodes on every host, for the observation to find."""
+    from executors.driver import Operation
+    from executors.host.driver import HostDriver
+    from executors.outcome import OutcomeState
+    from planner.plan import StepKind
+    from planner.spec import ArtifactPin, NodeSpec, fields
+
+    settings = _settings()
+
+    def work(host: tuple[str, int]) -> None:
+        driver = HostDriver("h", _transport(job, host, settings), f"{job['root']}/{host[0]}")
+        for number in range(job["nodes"]):
+            spec = NodeSpec(
+                address="127.0.0.1", host="h", port=9000 + number, product="p", version="1.0.0", substrate="host",
+                artifact=ArtifactPin(digest="sha256:" + "0" * 64, name="a", source="/a"),
+                command=("/bin/true",), env={"NAME": f"node-{number}"},
+            )  # fmt: skip
+            operation = Operation(
+                operation_id=f"op-{number}", attempt=1, fleet="f", lineage="l", epoch=1, node=f"n-{number}",
+                uid=f"uid{number:013d}", generation=1, effect=StepKind.CREATE, spec=spec, fields=fields(spec, {}),
+            )  # fmt: skip
+            outcome = driver.perform(operation, {})
+            assert outcome.state is OutcomeState.SUCCEEDED, outcome
+        driver.close()
+
+    _everywhere(job, work)
+
+
 def _settings() -> Any:
     from executors.clock import SystemClock
     from executors.transports.ssh.transport import SshSettings
@@ -159,4 +188,6 @@ def _target(job: Job, host: tuple[str, int]) -> str:
 if __name__ == "__main__":
     who, path = sys.argv[1:]
     loaded = json.loads(Path(path).read_text())
-    {"fleetctl": fleetctl, "raw": raw, "observe": observe, "connect": connect}[who](loaded)
+    {"fleetctl": fleetctl, "raw": raw, "observe": observe, "connect": connect, "prepare": prepare}[who](
+        loaded
+    )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _CHUNK_B = 32_768
 # While input is still to be sent, the window opens without any event on the channel.
 _SEND_POLL_S = 0.005
+_STATUS_POLL_S = 0.02
 # After the exit status the rest of the output is in flight at most this long; a background child that
 # keeps the streams open must not keep us.
 _TAIL_S = 1.0
@@ -95,7 +96,10 @@ class Session:
             if now - started > self.timeout_s:
                 self.channel.close()
                 raise self._lost(f"no exit status within {self.timeout_s:g} s")
-            if not moved:
+            if not moved and self.channel.eof_received:
+                # The end of the streams makes every poll return at once; only the status is still to come.
+                self.channel.status_event.wait(_STATUS_POLL_S)
+            elif not moved:
                 left = max(0.0, self.timeout_s - (now - started))
                 poll.poll(1000 * min(_SEND_POLL_S if pending else 0.1, left + 0.001))
 

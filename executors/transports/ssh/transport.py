@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = Path("~/.ssh/config")
 DEFAULT_KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("/etc/ssh/ssh_known_hosts"))
 PUT_TIMEOUT_S = 600.0
+SESSION_ATTEMPTS_MAX = 6
 
 
 def _nobody(question: str) -> None:
@@ -170,10 +171,20 @@ class SshTransport:
 
     def _open_session(self, timeout_s: float) -> paramiko.Channel:
         import paramiko
+        import stamina
 
-        transport = self._connected()
         try:
-            return transport.open_session(timeout=min(timeout_s, self._timeout_s()))
+            # The server counts a session until it has seen our end of it: one just closed may still be in the way.
+            for attempt in stamina.retry_context(
+                on=paramiko.ChannelException,
+                attempts=SESSION_ATTEMPTS_MAX,
+                timeout=timeout_s,
+                wait_initial=0.05,
+                wait_max=1.0,
+            ):
+                with attempt:
+                    return self._connected().open_session(timeout=min(timeout_s, self._timeout_s()))
+            raise AssertionError("stamina raises the last error itself")
         except (paramiko.SSHException, EOFError) as e:
             raise TransportError(
                 f"{self._label}: no session could be opened: {e}",

@@ -34,7 +34,8 @@ chmod "$mode" "$temp"
 sync "$temp" 2>/dev/null || sync
 mv -f "$temp" "$path"
 sync "$dir" 2>/dev/null || sync
-find "$dir" -maxdepth 1 -name ".${path##*/}.*.part" -mmin +60 -exec rm -f {} \\; 2>/dev/null || :
+set -- "$dir/.${path##*/}."*.part
+[ ! -e "$1" ] || find "$@" -mmin +60 -exec rm -f {} + 2>/dev/null || :
 """
 
 
