@@ -214,10 +214,10 @@ def test_a_cell_held_elsewhere_is_421_with_the_owners_address(tmp_path: Path) ->
 
 
 def test_forwarding_reaches_the_owner_when_it_is_on(tmp_path: Path) -> None:
-    with fleet(tmp_path, 2, lease_ttl=3600, forward="true") as (first, second):
-        with first.client() as one, second.client() as two:
-            append(one, "c", 1)
-            assert append(two, "c", 1)[0]["sequence"] == 2
-            assert [event["sequence"] for event in read_log(two, "c")] == [1, 2]
-            missing = two.post(cells("c/restore"), json={"checkpoint_id": "nope"})
-            assert missing.status_code == 500
+    nodes = fleet(tmp_path, 2, lease_ttl=3600, forward="true")
+    with nodes as (first, second), first.client() as one, second.client() as two:
+        append(one, "c", 1)
+        assert append(two, "c", 1)[0]["sequence"] == 2
+        assert [event["sequence"] for event in read_log(two, "c")] == [1, 2]
+        missing = two.post(cells("c/restore"), json={"checkpoint_id": "nope"})
+        assert missing.status_code == 500
