@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 
 from executors.command import Command
 from executors.driver import Operation
 from executors.host.layout import Layout
-from executors.host.shell import assign, env_entries, launch, octal, quote
+from executors.host.placed import PlacedFile
+from executors.host.shell import assign, env_entries, octal, quote
 from executors.host.supervisor import Supervisor, script
+from executors.host.supervisors import fragments
 from manifests.digest import canonical_json, digest_of
 from manifests.secret import Secret
 from planner.plan import StepKind
@@ -28,17 +28,6 @@ SETTLE_S = 0.03
 OBSERVE_TIMEOUT_S = 60.0
 LOOKUP_TIMEOUT_S = 30.0
 LOG_LINES_MAX = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedFile:
-    """A file of the node as it will be on the host. `field` is its key among the managed fields."""
-
-    field: str
-    path: str
-    mode: str
-    secret: bool
-    data: bytes = dataclass_field(repr=False)
 
 
 def effect(
@@ -66,17 +55,23 @@ def observe(layout: Layout) -> Command:
 
 
 def logs(layout: Layout, uid: str, lines: int) -> Command:
-    """The last lines of a node's output, across the last turn of the log."""
-    folder = quote(layout.node(uid) + "/log")
+    """The last lines of a node's output: of its own log across the last turn, or of the journal."""
     count = max(1, min(lines, LOG_LINES_MAX))
-    text = f"cd {folder} 2>/dev/null || exit 0\ncat 1 current 2>/dev/null | tail -n {count}\n"
+    text = (
+        f"cd {quote(layout.node(uid))} 2>/dev/null || exit 0\n"
+        "if grep -q '^supervisor=systemd$' record 2>/dev/null; then\n"
+        f"  journalctl -u fleetctl-{uid}.service -n {count} -o cat --no-pager 2>/dev/null\n"
+        "else\n"
+        f"  cat log/1 log/current 2>/dev/null | tail -n {count}\n"
+        "fi\n"
+    )
     return Command(SHELL, text.encode(), timeout_s=10.0)
 
 
-def alive(layout: Layout, uid: str, supervisor: Supervisor, instance: str) -> Command:
+def alive(layout: Layout, uid: str, instance: str) -> Command:
     """Whether this very start of the node still lives; exit status, and the last lines if it does not."""
     head = "\n".join([assign("root", layout.root), assign("uid", uid), assign("wanted", instance)])
-    text = f"{head}\n{script('guarded.sh')}{script(supervisor.fragment)}{script('alive.sh')}main\n"
+    text = f"{head}\n{script('guarded.sh')}{fragments()}{script('alive.sh')}main\n"
     return Command(SHELL, text.encode(), timeout_s=10.0)
 
 
@@ -114,7 +109,7 @@ def _guarded(
         *_assignments(layout, operation, supervisor),
         assign("lock_cs", max(1, round(timeout_s * 100))),
         script("guarded.sh"),
-        script(supervisor.fragment),
+        fragments(),
         place,
         f"main {action}\n",
     ]
@@ -167,10 +162,11 @@ def _place(
     """The function that writes everything of this generation: whole files, on disk before they are seen."""
     entries = env_entries(operation, secrets)
     spec = operation.spec
+    placement = supervisor.placement(layout, operation)
+    files = (*files, *placement.files)
     own = {
         "env": "".join(f"{line}\n" for line, _ in entries.values()),
-        "launch": launch(layout, operation),
-        **supervisor.files(layout, operation),
+        **placement.own,
         "spec.json": canonical_json(spec.model_dump(mode="json")).decode() + "\n",
         "fields.json": canonical_json(dict(operation.fields)).decode() + "\n",
     }
@@ -181,17 +177,16 @@ def _place(
     own["placed"] = "".join(
         f"env\t{name}\t{_kind(secret)}\t{hashlib.sha256(line.encode()).hexdigest()}\n"
         for name, (line, secret) in entries.items()
-    ) + "".join(f"file\t{f.field}\t{f.mode}\t{_kind(f.secret)}\t{f.path}\n" for f in files)
+    ) + "".join(f"file\t{f.key}\t{f.mode}\t{_kind(f.secret)}\t{f.path}\n" for f in files)
     lines = ["place() {", "place_begin || return 1"]
     if spec.data is not None:
         lines.append(f"place_data {quote(spec.data.path)} {quote(spec.user or '')} || return 1")
     lines += [f"place_own {name} {quote(text)} || return 1" for name, text in own.items()]
     for file in files:
-        place = "place_bytes" if b"\0" in file.data or not _is_text(file.data) else "place_text"
-        body = octal(file.data) if place == "place_bytes" else file.data.decode()
-        lines.append(
-            f"{place} {quote(file.path)} {file.mode} {quote(spec.user or '')} {quote(body)} || return 1"
-        )
+        as_text = b"\0" not in file.data and _is_text(file.data)
+        place, body = ("place_text", file.data.decode()) if as_text else ("place_bytes", octal(file.data))
+        owner = "" if file in placement.files else spec.user or ""
+        lines.append(f"{place} {quote(file.path)} {file.mode} {quote(owner)} {quote(body)} || return 1")
     return "\n".join([*lines, "place_end", "}\n"])
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from executors import health
 from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact
 from executors.host import commands, parse, shelf
-from executors.host.commands import PlacedFile
 from executors.host.layout import Layout
-from executors.host.supervisor import PROCESS, SUPERVISORS, Supervisor
+from executors.host.placed import PlacedFile
+from executors.host.process import PROCESS
+from executors.host.supervisor import Supervisor
+from executors.host.supervisors import SUPERVISORS
 from executors.outcome import Outcome, OutcomeState, failed, rejected, unknown
 from executors.transport import OutcomeLost, Transport, TransportError
 from manifests.secret import Secret
@@ -56,7 +58,7 @@ class HostReader:
         if target.instance is None or answer.state is HealthState.UNKNOWN:
             return answer
         try:
-            done = self._transport.run(commands.alive(self._layout, target.uid, PROCESS, target.instance))
+            done = self._transport.run(commands.alive(self._layout, target.uid, target.instance))
         except (TransportError, OutcomeLost) as e:
             return ProbeResult(HealthState.UNKNOWN, f"the host did not answer: {e.message}")
         fact = parse.result(done.stdout)
@@ -147,7 +149,7 @@ class HostDriver(HostReader):
             return ()
         return tuple(
             PlacedFile(
-                field=f"files.{file.path}",
+                key=f"files.{file.path}",
                 path=self._layout.file(operation.uid, file.path),
                 mode=file.mode,
                 secret=file.secret is not None,

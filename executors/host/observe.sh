@@ -37,6 +37,11 @@ observe() {
   [ -z "$changed" ] || printf '%s\n' "$changed"
   printf 'section modes\n'
   cat -- */sums 2>/dev/null | cut -c 67- | tr '\n' '\000' | xargs -0 stat -c '%a %n' 2>/dev/null
+  set -- /etc/systemd/system/fleetctl-*.service
+  if [ -e "$1" ]; then
+    printf 'section units\n'
+    systemctl show -p Id -p ActiveState -p SubState -p InvocationID -p DropInPaths "${@##*/}" 2>/dev/null
+  fi
   printf 'section artifacts\n'
   stat -c '%s %Y %Z %n' ../artifacts/sha256/*/* 2>/dev/null
   case $changed in
@@ -62,7 +67,7 @@ nl='
 changed_env() {
   name=''
   while IFS= read -r line || [ -n "$line" ]; do
-    key=${line%%=\'*}
+    key=${line%%=\"*}
     case $key in
     "$line" | *[!A-Za-z0-9_]* | [0-9]* | '') entry=$entry$nl$line ;;
     *)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -63,6 +64,7 @@ class _Sections:
     variables: dict[str, dict[str, str]] = field(default_factory=dict)  # uid -> variable -> verdict
     digests: dict[str, str] = field(default_factory=dict)  # path -> sha256 of a changed file
     units: dict[str, dict[str, str]] = field(default_factory=dict)  # unit -> property -> value
+    block: dict[str, str] = field(default_factory=dict)
     whole: bool = False
 
 
@@ -138,9 +140,12 @@ def _take(parts: _Sections, section: str, line: str) -> None:
             digest, _, path = line.partition("  ")
             parts.digests[path] = f"sha256:{digest}"
         case "units":
-            unit, _, rest = line.partition(" ")
-            key, _, value = rest.partition("=")
-            parts.units.setdefault(unit, {})[key] = value
+            # systemctl separates units by an empty line, and gives properties in an order of its own.
+            key, _, value = line.partition("=")
+            if not line:
+                parts.block = {}
+            parts.block[key] = value
+            parts.units[parts.block.get("Id", "")] = parts.block
         case _:
             pass
 
@@ -237,6 +242,8 @@ def _run(files: Mapping[str, list[str]], parts: _Sections, record: Mapping[str, 
     if len(words) != 6:
         detail = "it was to run, and no start of it is recorded" if meant else "never started"
         return _Run(NodeState.EXITED if meant else NodeState.STOPPED, detail=detail)
+    if words[0] == "unit":
+        return _unit_run(files, parts, meant, words[1], words[5], record["uid"])
     pid, start, boot, _, _, started_at = words
     instance = f"{pid}.{start}.{boot}"
     state = process_state(parts.processes.get(pid, ""), start) if boot == parts.head.get("boot") else None
@@ -254,6 +261,32 @@ def _run(files: Mapping[str, list[str]], parts: _Sections, record: Mapping[str, 
     else:
         detail = f"it ended with {exit_text(code)}"
     return _Run(NodeState.EXITED, instance, started_at, code, detail)
+
+
+def _unit_run(
+    files: Mapping[str, list[str]], parts: _Sections, meant: bool, noted: str, started_at: str, uid: str
+) -> _Run:
+    """The same for a unit: systemd knows whether it runs, and `exit` how its last start ended."""
+    unit = parts.units.get(f"fleetctl-{uid}.service", {})
+    active, sub = unit.get("ActiveState", "inactive"), unit.get("SubState", "")
+    instance = unit.get("InvocationID") or noted
+    waiting = active == "activating" and sub == "auto-restart"
+    if active in ("active", "reloading", "deactivating", "activating") and not waiting:
+        return _Run(
+            NodeState.RUNNING, instance, started_at, detail="stopping" if active == "deactivating" else ""
+        )
+    ended = " ".join(files.get("exit", [])).split()
+    code = int(ended[1]) if len(ended) >= 2 and ended[0] == instance and ended[1].isdigit() else None
+    if not meant and not waiting:
+        return _Run(NodeState.STOPPED, instance, started_at, code, "stopped")
+    how = "it ended" if code is None else f"it ended with {exit_text(code)}"
+    return _Run(
+        NodeState.EXITED,
+        instance,
+        started_at,
+        code,
+        f"{how}, and systemd is about to start it again" if waiting else how,
+    )
 
 
 def process_state(stat: str, start: str) -> str | None:
@@ -277,11 +310,15 @@ def _drifted(
     node = f"{root}/nodes/{uid}"
     if f"{node}/launch" in parts.sums and "command" in fields:
         fields["command"] = CHANGED
-    if f"{node}/run" in parts.sums:
+    if f"{node}/run" in parts.sums or f"{node}/gate" in parts.sums:
         fields["supervisor"] = CHANGED
+    if parts.units.get(f"fleetctl-{uid}.service", {}).get("DropInPaths") and "command" in fields:
+        fields["command"] = CHANGED
     for line in parts.files[uid].get("placed", []):
         kind, key, mode, secrecy, path = (line.split("\t", 4) + [""] * 5)[:5]
-        if kind == "file" and key in fields:
+        if kind == "file" and key == "unit" and (path in parts.sums or path not in parts.modes):
+            fields["command"] = CHANGED
+        elif kind == "file" and key in fields:
             fields[key] = _file_field(fields[key], mode, secrecy == "secret", path, parts)
     verdict = parts.sums.get(f"{node}/env")
     if verdict is not None:
@@ -322,8 +359,8 @@ def _env_fields(fields: dict[str, str], verdicts: Mapping[str, str], *, gone: bo
 
 
 def _unquoted(entry: str) -> str:
-    """The value of NAME='value' as shell quoting says; anything else is shown as it stands."""
+    """The value of NAME="value" as it was quoted by `executors.host.shell`; anything else as it stands."""
     value = entry.partition("=")[2]
-    if len(value) >= 2 and value[0] == value[-1] == "'":
-        return value[1:-1].replace("'\\''", "'")
+    if len(value) >= 2 and value[0] == value[-1] == '"':
+        return re.sub(r'\\([\\"$`])', r"\1", value[1:-1])
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -47,8 +48,13 @@ def env_entries(operation: Operation, secrets: Mapping[str, Secret]) -> dict[str
         text = secrets[value.secret].reveal() if isinstance(value, SecretUse) else value
         if "\0" in text:
             raise ValueNotPlaceable(f"the variable {name} of node {operation.node} holds a NUL byte")
-        entries[name] = (f"{name}={quote(text)}", secret)
+        entries[name] = (f"{name}={_double_quoted(text)}", secret)
     return entries
+
+
+def _double_quoted(text: str) -> str:
+    """The one form of quoting that sh and systemd's EnvironmentFile read alike."""
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
 
 
 def launch(layout: Layout, operation: Operation) -> str:

@@ -1,19 +1,25 @@
 """The port of a supervisor: who keeps a node's process, as shell functions and as files to place.
 
-A supervisor is a fragment of POSIX sh that defines, for the guarded script,
+A supervisor NAME is a fragment of POSIX sh that defines, for the guarded script,
 
-    sup_facts     sets `instance`, this very start of the node, or nothing
-    sup_alive     whether that start still lives (never another process with its number)
-    sup_leftovers whether the node is gone and has left children behind
-    sup_install   makes ready what `place` has written; sets sup_error
-    sup_start     starts it; sets sup_code and sup_error when nothing was started
-    sup_started   OPERATION: whether this one did the last start
-    sup_signal    NAME: to the node with its children
-    sup_reload    NAME: to the node alone
-    sup_exit      sets exit_code of the last start where it is known
-    sup_remove    takes back what sup_install did; sets sup_error
+    NAME_ready     whether it can be used on this host; sets sup_error
+    NAME_facts     sets `instance`, the last start of the node, or nothing
+    NAME_alive     whether that start still lives (never another process with its number)
+    NAME_leftovers after NAME_alive said no: whether something of it is left, or is about to come back
+    NAME_ending    after NAME_alive: whether its end is certain, without anything of ours
+    NAME_clear     ends what is left
+    NAME_install   makes ready what `place` has written; sets sup_error
+    NAME_start     starts it; sets sup_code and sup_error when nothing was started
+    NAME_abandon   a start that failed at once is not tried again
+    NAME_started   OPERATION: whether this one did the last start (0), did not (1), may still (2)
+    NAME_signal    SIGNAL: asks the node with its children to end
+    NAME_reload    SIGNAL: to the node alone
+    NAME_exit      sets exit_code of the last start where it is known
+    NAME_log       prints the last lines of its output
+    NAME_remove    takes back what NAME_install did; sets sup_error
 
-and of the files that `create` and `reload` place beside the node for it.
+and the files that `create` and `reload` place for it. All fragments are in every script, so that a node is stopped
+by the supervisor that started it, whatever the manifest says now.
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from importlib import resources
 
 from executors.driver import Operation
 from executors.host.layout import Layout
+from executors.host.placed import PlacedFile
 
 
 @cache
@@ -34,18 +41,17 @@ def script(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """What a supervisor places: files of its own in the node's folder, by name, and files elsewhere."""
+
+    own: dict[str, str]
+    files: tuple[PlacedFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Supervisor:
-    """One row of the supervisors' table. `fragment` names a script; `files` gives more files by name."""
+    """One row of the supervisors' table. `fragment` names a script; `placement` gives its files."""
 
     name: str
     fragment: str
-    files: Callable[[Layout, Operation], dict[str, str]]
-
-
-def _runner(layout: Layout, operation: Operation) -> dict[str, str]:
-    del layout, operation
-    return {"run": script("runner.sh")}
-
-
-PROCESS = Supervisor("process", "supervisor_process.sh", _runner)
-SUPERVISORS = {s.name: s for s in (PROCESS,)}
+    placement: Callable[[Layout, Operation], Placement]

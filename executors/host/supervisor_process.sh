@@ -1,39 +1,42 @@
 # Supervisor `process`: the node is a plain process in a session of its own, watched by executors/host/runner.sh.
 # It is found again by pid, start time and boot id, so a recycled number is never taken for it.
 
-sup_read() { # the last start: p_pid p_start p_boot p_pgrp p_operation p_at
+process_read() { # the last start: p_pid p_start p_boot p_pgrp p_operation p_at
   p_pid='' p_start='' p_boot='' p_pgrp='' p_operation='' p_at=''
   { read -r p_pid p_start p_boot p_pgrp p_operation p_at <"$dir/process"; } 2>/dev/null && [ -n "$p_pgrp" ]
 }
 
-sup_facts() { # instance, and how it ended if it did
+process_facts() { # instance, and how it ended if it did
   instance=''
-  if sup_read; then instance=$p_pid.$p_start.$p_boot; fi
+  if process_read; then instance=$p_pid.$p_start.$p_boot; fi
 }
 
-sup_alive() {
+process_alive() {
   sup_facts
   [ -n "$instance" ] && is_alive "$p_pid" "$p_start" "$p_boot"
 }
 
-sup_leftovers() { # the node itself is gone and left children in its group, whose number is therefore not free
-  [ -n "$instance" ] && [ "$p_boot" = "$boot" ] && [ ! -e "/proc/$p_pid" ] && [ "$p_pgrp" = "$p_pid" ] &&
-    kill -0 "-$p_pgrp" 2>/dev/null
+process_leftovers() { # the node itself is gone, or not yet reaped, and children are left in its group
+  [ -n "$instance" ] && [ "$p_boot" = "$boot" ] && [ "$p_pgrp" = "$p_pid" ] || return 1
+  # A number that belongs to another process by now is no group of ours any more.
+  if stat_of "$p_pid" && [ "$start" != "$p_start" ]; then return 1; fi
+  kill -0 "-$p_pgrp" 2>/dev/null
 }
 
-sup_signal() { # to the whole group, where the group is the node's own
+process_signal() { # to the whole group, where the group is the node's own
+  # Of the ways to write it, this one is understood by dash, busybox and bash alike.
   if [ "$p_pgrp" = "$p_pid" ]; then
-    kill -s "$1" -- "-$p_pgrp" 2>/dev/null
+    kill "-$1" "-$p_pgrp" 2>/dev/null
   else
     kill -s "$1" "$p_pid" 2>/dev/null
   fi
 }
 
-sup_reload() { # the signal goes to the node alone: its children need not know it
+process_reload() { # the signal goes to the node alone: its children need not know it
   kill -s "$1" "$p_pid" 2>/dev/null
 }
 
-sup_exit() { # exit_code of the last start, when it was recorded; the recorder may need a moment
+process_exit() { # exit_code of the last start, when it was recorded; the recorder may need a moment
   exit_code=''
   [ -n "${instance-}" ] || return 0
   for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -46,15 +49,25 @@ sup_exit() { # exit_code of the last start, when it was recorded; the recorder m
   done
 }
 
-sup_install() { # nothing but its folders
+process_install() { # nothing but its folders
   mkdir -p "$dir/log" || { sup_error="$dir/log cannot be made"; return 1; }
 }
 
-sup_remove() { :; }
+process_remove() { :; }
+
+process_ready() { :; }
+
+process_ending() { return 1; } # nobody but the script that was cut off would have killed it
+
+process_clear() { sup_signal KILL; }
+
+process_abandon() { :; }
+
+process_log() { tail -n 20 "$dir/log/current" 2>/dev/null; }
 
 # The runner claims the token by renaming it, right before the node's program runs; whoever takes the token
 # away first has excluded the start for good.
-sup_start() {
+process_start() {
   sup_code=host.not_started sup_error='the process could not be started'
   rm -f "$dir/process" "$dir/exit" "$dir/token.claimed"
   printf '%s\n' "$operation" >"$dir/token" || return 1
@@ -77,7 +90,7 @@ sup_start() {
   done
 }
 
-sup_started() { # operation: 0 it was this one that started the last process, 1 it was not, 2 it may still be
+process_started() { # operation: 0 it was this one that started the last process, 1 it was not, 2 it may still be
   sup_facts
   [ "$p_operation" = "$1" ] && return 0
   [ "${action-}" = lookup ] || return 1

@@ -30,7 +30,7 @@ from planner.plan import StepKind
 from planner.spec import ArtifactPin, FileSpec, NodeSpec, SecretUse, fields
 
 SERVER = Path(__file__).with_name("nodes") / "server.py"
-SECRETS = {"env:TOKEN": Secret("hunter2 'quoted'\nsecond line")}
+SECRETS = {"env:TOKEN": Secret("hunter2 'quoted' \"$HOME\" `id` \\\\n %n\nsecond line")}
 KEYED = {"env:TOKEN": "0" * 64}
 _numbers = itertools.count(1)
 

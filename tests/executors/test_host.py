@@ -16,7 +16,7 @@ import pytest
 from executors.driver import ProbeTarget
 from executors.host import commands, parse
 from executors.host.layout import Layout, PathError
-from executors.host.supervisor import PROCESS
+from executors.host.process import PROCESS
 from executors.transports.local import LocalTransport
 from manifests.schema.fleet import CommandProbe, Data, Drain, Health, Limits
 from manifests.secret import Secret
@@ -92,7 +92,7 @@ def test_a_secret_never_appears_in_an_observation(place: HostPlace, node: Node) 
     """Not even when somebody has edited the environment by hand."""
     node.do(CREATE)
     with (folder(place) / "env").open("a") as env:
-        env.write("MORE='x'\n")
+        env.write('MORE="x"\n')
     done = LocalTransport().run(commands.observe(Layout(str(place.root))))
     assert b"hunter2" not in done.stdout
     assert b"hunter2" not in done.stderr
@@ -351,7 +351,7 @@ def test_each_kind_of_hand_edit_shows_in_its_own_field(place: HostPlace, node: N
     assert drift() == {}
     env = folder(place) / "env"
     text = env.read_text()
-    env.write_text(text.replace(f"PORT='{place.port}'", "PORT='1'") + "ADDED='x'\n")
+    env.write_text(text.replace(f'PORT="{place.port}"', 'PORT="1"') + 'ADDED="x"\n')
     assert drift() == {"env.PORT": "1", "env.ADDED": "(added on the host)"}
     env.write_text(text.replace("hunter2", "hunter4"))
     assert drift() == {"env.TOKEN": parse.CHANGED}

@@ -7,10 +7,11 @@ import subprocess
 import pytest
 
 from executors.host import commands
-from executors.host.commands import PlacedFile
 from executors.host.layout import Layout
+from executors.host.placed import PlacedFile
+from executors.host.process import PROCESS
 from executors.host.shell import launch, octal, quote
-from executors.host.supervisor import PROCESS, script
+from executors.host.supervisor import script
 from manifests.schema.fleet import Data, Limits
 from manifests.secret import Secret
 from planner.plan import Precondition, StepKind
@@ -90,7 +91,7 @@ def test_a_create_places_every_file_with_its_sum() -> None:
     assert place.startswith(
         "place() {\nplace_begin || return 1\nplace_data 'data' '' || return 1\nplace_own env '"
     )
-    assert "place_own env 'A='\\''one'\\''\nS='\\''hunter2'\\''\n' || return 1\n" in place
+    assert 'place_own env \'A="one"\nS="hunter2"\n\' || return 1\n' in place
     assert "place_text '/srv/it'\\''s/nodes/aaaaaaaaaaaaaaaa/conf/app' 0644 '' 'x' || return 1\n" in place
     assert "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881  /srv/it'\\''s/nodes" in place
     assert place.endswith("place_end\n}\n\nmain effect\n")
@@ -114,8 +115,12 @@ def test_an_observation_is_the_script_and_one_call() -> None:
 def test_the_last_lines_of_a_log_are_bounded() -> None:
     text = commands.logs(LAYOUT, "aaaaaaaaaaaaaaaa", 10**9).stdin.decode()
     assert text == (
-        "cd '/srv/it'\\''s/nodes/aaaaaaaaaaaaaaaa/log' 2>/dev/null || exit 0\n"
-        "cat 1 current 2>/dev/null | tail -n 2000\n"
+        "cd '/srv/it'\\''s/nodes/aaaaaaaaaaaaaaaa' 2>/dev/null || exit 0\n"
+        "if grep -q '^supervisor=systemd$' record 2>/dev/null; then\n"
+        "  journalctl -u fleetctl-aaaaaaaaaaaaaaaa.service -n 2000 -o cat --no-pager 2>/dev/null\n"
+        "else\n"
+        "  cat log/1 log/current 2>/dev/null | tail -n 2000\n"
+        "fi\n"
     )
 
 
