@@ -9,13 +9,14 @@ from manifests.rules.review import Review
 from manifests.schema.compatibility import Pair
 
 _Place = tuple[Pair, Key, Path]
+_Direction = tuple[str, str, str, tuple[tuple[str, str], ...]]
 # A direction that is refused when written out is one that never happens as a way back.
 _AS_REVERSE = {"rolling": "rolling", "full": "full", "refuse": "never"}
 
 
 def check(review: Review) -> None:
     """Every rule about pairs, over all documents of a product."""
-    pairs: dict[tuple[str, str, str], _Place] = {}
+    pairs: dict[_Direction, _Place] = {}
     numbers: Counter[str] = Counter()
     for document in review.manifests.compatibility:
         key = ("Compatibility", f"{document.product}#{numbers[document.product]}")
@@ -31,14 +32,34 @@ def check(review: Review) -> None:
                     (*path, "to"),
                 )
                 continue
-            direction = (document.product, pair.from_, pair.to)
+            _evidence(review, pair, key, path)
+            direction = (document.product, pair.from_, pair.to, _condition(pair))
             first = pairs.setdefault(direction, (pair, key, path))
             if first[0] is not pair:
                 _twice(review, pair, key, path, first)
-    for (product, old, new), (pair, key, path) in pairs.items():
-        back = pairs.get((product, new, old))
+    for (product, old, new, condition), (pair, key, path) in pairs.items():
+        back = pairs.get((product, new, old, condition))
         if back is not None:
             _there_and_back(review, pair, key, path, back)
+
+
+def _condition(pair: Pair) -> tuple[tuple[str, str], ...]:
+    """Pairs under different conditions are different pairs."""
+    return () if pair.when is None else tuple(sorted(pair.when.env.items()))
+
+
+def _evidence(review: Review, pair: Pair, key: Key, path: Path) -> None:
+    if (pair.evidence is not None) == (pair.reverse == "evidence"):
+        return
+    review.error(
+        "pair.evidence",
+        "Evidence and `reverse: evidence` belong together",
+        f"{pair.from_} to {pair.to} says `reverse: {pair.reverse}` "
+        + ("and has evidence that nobody would ask for." if pair.evidence else "and not what decides."),
+        key,
+        (*path, "evidence" if pair.evidence else "reverse"),
+        "write `reverse: evidence` with `evidence: {log: …}`, or neither",
+    )
 
 
 def _twice(review: Review, pair: Pair, key: Key, path: Path, first: _Place) -> None:
