@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from executors.clock import Clock
 from executors.command import OUTPUT_MAX_B, Completed
@@ -63,16 +63,16 @@ class Session:
     channel: paramiko.Channel
     clock: Clock
     label: str
-    stdin: bytes
+    stdin: BinaryIO
     timeout_s: float
     dialogue: Dialogue | None = None
     password: str | None = None
     out: Bounded = field(default_factory=Bounded)
     err: Bounded = field(default_factory=Bounded)
+    unsent: bytes = b""
 
     def run(self) -> Completed:
         started = self.clock.monotonic()
-        pending = memoryview(self.stdin) if self.dialogue is None else memoryview(b"")
         waiting_for_sudo = self.dialogue is not None
         eof_sent = False
         status_seen_at: float | None = None
@@ -83,9 +83,8 @@ class Session:
             moved = self._drain()
             if waiting_for_sudo and self._sudo_is_through(now - started):
                 waiting_for_sudo = False
-                pending = memoryview(self.stdin)
             if not waiting_for_sudo and not eof_sent:
-                pending, eof_sent = self._send(pending)
+                eof_sent = self._send()
             if self.channel.exit_status_ready():
                 status_seen_at = status_seen_at or now
                 ended = self.channel.closed or self.channel.eof_received or now - status_seen_at > _TAIL_S
@@ -101,7 +100,7 @@ class Session:
                 self.channel.status_event.wait(_STATUS_POLL_S)
             elif not moved:
                 left = max(0.0, self.timeout_s - (now - started))
-                poll.poll(1000 * min(_SEND_POLL_S if pending else 0.1, left + 0.001))
+                poll.poll(1000 * min(0.1 if eof_sent or waiting_for_sudo else _SEND_POLL_S, left + 0.001))
 
     def _drain(self) -> bool:
         moved = False
@@ -136,16 +135,19 @@ class Session:
             self._refuse(f"sudo did not start the command within {elapsed_s:.0f} s", None)
         return False
 
-    def _send(self, pending: memoryview) -> tuple[memoryview, bool]:
-        while pending and self.channel.send_ready() and not self.channel.closed:
-            sent = self.channel.send(pending[:_CHUNK_B])  # type: ignore[arg-type]
+    def _send(self) -> bool:
+        """Sends as much of the input as the window takes; True once its end was sent."""
+        while self.channel.send_ready() and not self.channel.closed:
+            if not self.unsent:
+                self.unsent = self.stdin.read(_CHUNK_B)
+                if not self.unsent:
+                    self.channel.shutdown_write()
+                    return True
+            sent = self.channel.send(self.unsent)
             if sent == 0:
-                return memoryview(b""), True
-            pending = pending[sent:]
-        if pending:
-            return pending, False
-        self.channel.shutdown_write()
-        return pending, True
+                return True
+            self.unsent = self.unsent[sent:]
+        return False
 
     def _completed(self, waiting_for_sudo: bool) -> Completed:
         status = self.channel.recv_exit_status()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import io
 import shlex
 import socket
 import threading
@@ -93,6 +94,9 @@ class SshTransport:
         self.warnings: tuple[str, ...] = ()
 
     def run(self, command: Command) -> Completed:
+        return self._execute(command, io.BytesIO(command.stdin))
+
+    def _execute(self, command: Command, stdin: BinaryIO) -> Completed:
         become = self._ssh.become
         dialogue: Dialogue | None = None
         if become is None:
@@ -110,7 +114,7 @@ class SshTransport:
                 channel,
                 self._settings.clock,
                 self._label,
-                command.stdin,
+                stdin,
                 command.timeout_s,
                 dialogue,
                 password,
@@ -122,7 +126,7 @@ class SshTransport:
             found = self.run(upload.check(digest, path))
             if upload.is_there(found):
                 return
-        done = self.run(upload.send(source.read(), digest, path, mode, timeout_s))
+        done = self._execute(upload.send(digest, path, mode, timeout_s), source)
         upload.raise_for(done, self._label, path)
 
     def connect(self, address: str, port: int, timeout_s: float) -> socket.socket:

@@ -49,11 +49,9 @@ def is_there(completed: Completed) -> bool:
     return completed.ok and completed.stdout == _THERE
 
 
-def send(data: bytes, digest: str, path: str, mode: int, timeout_s: float) -> Command:
-    """Writes the file from standard input."""
-    return Command(
-        ("/bin/sh", "-c", _SEND, "sh", path, _hex(digest), f"{mode:04o}"), stdin=data, timeout_s=timeout_s
-    )
+def send(digest: str, path: str, mode: int, timeout_s: float) -> Command:
+    """Writes the file from its standard input, which is streamed."""
+    return Command(("/bin/sh", "-c", _SEND, "sh", path, _hex(digest), f"{mode:04o}"), timeout_s=timeout_s)
 
 
 def raise_for(completed: Completed, label: str, path: str) -> None:
