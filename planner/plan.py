@@ -93,9 +93,11 @@ class Step(Model):
 class Verdict(Model):
     """What the compatibility tables say of one transition; `place` is the file:line of the pair or of what needs one.
 
-    `together`: no node goes from one to the other, but both may be live at one moment.
+    `together`: no node goes from one to the other, but both may be live at one moment. `evidence`: with the
+    reverse of that name, the text that a stopped node's log must hold for its way back to be open.
     """
 
+    evidence: str | None = None
     from_: str
     mode: Literal["rolling", "full", "refuse", "unknown", "same"]
     place: str | None = None
@@ -134,13 +136,20 @@ class Refusal(Model):
 
 
 class RolloutSettings(Model):
-    """What the engine needs of the manifest's rollout while it runs. `window`: nodes that may be down at once."""
+    """What the engine needs of the manifest's rollout while it runs. `window`: nodes that may be down at once.
+
+    `canary_phase` is the last phase of the canary: after it the engine waits for `bake_ms`, and for a person
+    where `promotion` is manual.
+    """
 
     accept_downtime: bool = False
     auto_revert: bool = False
+    bake_ms: int = 0
+    canary_phase: int | None = None
     max_failures: int = 0
     max_unavailable_per_host: int | None = None
     progress_deadline_ms: int
+    promotion: Literal["automatic", "manual"] = "automatic"
     strategy: Literal["rolling", "full", "none"]
     window: int
 

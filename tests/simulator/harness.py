@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -41,6 +41,7 @@ class CrashingStore(MemoryStore):
     def append(self, fleet: str, expected: int, entries: Sequence[Mapping[str, Any]], epoch: int) -> Head:
         self.edge("before append")
         head = super().append(fleet, expected, entries, epoch)
+        self.operations.extend(e for e in entries if e["kind"] == "operation")
         self.edge("after append")
         return head
 
@@ -51,9 +52,10 @@ class CrashingStore(MemoryStore):
 
     granted: Callable[[int], None] = staticmethod(lambda _: None)
 
-    def tail(self, fleet: str) -> list[dict[str, Any]]:
-        """The entries as they were appended, without proving the chain again."""
-        return [json.loads(data) for data, _ in self._journals.get(fleet, ())]
+    @cached_property
+    def operations(self) -> list[Mapping[str, Any]]:
+        """The entries of operations, in order."""
+        return []
 
 
 @dataclass
@@ -142,14 +144,11 @@ class Sim:
         self.world.granted = max(self.world.granted, epoch)
 
     def _open(self) -> set[str]:
-        last = {
-            e["operation_id"]: e["state"] for e in self.store.tail(plans.FLEET) if e["kind"] == "operation"
-        }
+        last = {e["operation_id"]: e["state"] for e in self.store.operations}
         return {operation for operation, state in last.items() if state in ("dispatched", "unknown")}
 
     def _reverts(self) -> set[str]:
-        operations = (e for e in self.store.tail(plans.FLEET) if e["kind"] == "operation")
-        return {e["operation_id"] for e in operations if e["step"].startswith("revert:")}
+        return {e["operation_id"] for e in self.store.operations if e["step"].startswith("revert:")}
 
     # --- the engine ----------------------------------------------------------------------------------
 
