@@ -97,7 +97,7 @@ def driver(
             case "host":
                 from executors.host.driver import HostDriver
 
-                return HostDriver(host.name, _transport(host, access), _root(host))
+                return HostDriver(host.name, _transport(host, access), _root(host), host.supervisor)
             case "docker":
                 from executors.docker.driver import DockerDriver
 

@@ -76,7 +76,7 @@ class Host(Model):
 
     `address` is where the nodes' ports are reached from the controller (default: 127.0.0.1, or the
     SSH address). `root` is the folder for artifacts, nodes and data; relative ones are relative to
-    the manifest file.
+    the manifest file. `supervisor` keeps the nodes' processes: `process` restarts nothing, `systemd` does.
     """
 
     api_version: Literal["fleetctl/v1"]
@@ -85,5 +85,6 @@ class Host(Model):
     address: Text | None = None
     root: Text | None = None
     labels: Labels = {}
+    supervisor: Literal["process", "systemd"] = "process"
     ssh: Ssh | None = None
     docker: Docker | None = None
