@@ -25,7 +25,7 @@ _WORDS = {
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 # A lock that lasts longer is no writer's turn but somebody's open transaction.
-_PATIENCE_TRIES = 100
+_PATIENCE_TRIES = 50
 _TRY_EVERY_S = 0.05
 
 
