@@ -383,7 +383,7 @@ do_create() {
   take_identity
   r_want=stopped r_placed=''
   begin
-  ! sup_leftovers || sup_clear
+  end_leftovers
   if [ "$former" != "$supervisor" ]; then
     sup_remove || finish failed host.remove "$sup_error"
     rm -f "$dir/process" "$dir/exit"
@@ -419,7 +419,7 @@ do_start() {
 end_leftovers() { # children that the last start left behind would keep its port from this one
   for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sup_leftovers || return 0
-    sup_signal KILL
+    sup_clear
     nap 0.05
   done
 }
@@ -463,7 +463,7 @@ do_stop() {
     fi
     nap 0.02
   done
-  ! sup_leftovers || sup_clear
+  end_leftovers
   sup_exit
   if [ "$ended" = killed ]; then
     finish succeeded host.killed "it did not end within its drain timeout and was killed"
@@ -489,10 +489,10 @@ do_reload() {
 do_destroy() {
   ! sup_alive || answer rejected host.running "the node runs ($instance); stop it first"
   sup_exit
-  instance=''
   r_want=stopped
   begin
-  ! sup_leftovers || sup_clear
+  end_leftovers
+  instance=''
   sup_remove || finish failed host.remove "$sup_error"
   if [ -e "$dir/placed" ]; then
     while IFS="$tab" read -r kind _ _ _ path; do

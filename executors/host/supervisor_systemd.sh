@@ -59,7 +59,7 @@ systemd_signal() {
 systemd_clear() { # nothing of an earlier start is to come back
   systemctl stop "$systemd_unit" 2>/dev/null
   systemctl reset-failed "$systemd_unit" 2>/dev/null
-  return 0
+  u_active=inactive u_sub=dead
 }
 
 systemd_reload() {
