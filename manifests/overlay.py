@@ -23,6 +23,7 @@ LISTS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("Fleet", "groups", "process", "files"): ("path",),
     ("Fleet", "groups", "nodes", "process", "files"): ("path",),
     ("Fleet", "groups", "container", "volumes"): ("name",),
+    ("Fleet", "groups", "domain", "volumes"): ("name",),
     ("Release", "artifacts"): ("substrate", "arch"),
 }
 # Free names whose value is one thing, whatever form it has.

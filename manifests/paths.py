@@ -14,6 +14,7 @@ from manifests.assemble import Assembled
 from manifests.diagnostics import Diagnostic, Span, error, warning
 from manifests.manifest import LOCALHOST, Key, Path
 from manifests.schema.base import SecretValue
+from manifests.schema.domain import Domain, PinnedFile
 from manifests.schema.fleet import EnvVar, File, Fleet, Process, ProcessOverride
 from manifests.schema.host import Host, Ssh
 from manifests.schema.release import Release
@@ -128,6 +129,8 @@ class _Resolver:
         for i, group in enumerate(fleet.groups):
             path: Path = ("groups", i)
             update: dict[str, Any] = {"process": self._process(key, (*path, "process"), group.process)}
+            if group.domain is not None:
+                update["domain"] = self._domain(key, (*path, "domain"), group.domain)
             if group.nodes is not None and any(n.process is not None for n in group.nodes):
                 update["nodes"] = tuple(
                     n
@@ -139,6 +142,34 @@ class _Resolver:
                 )
             groups.append(group.model_copy(update=update))
         return fleet.model_copy(update={"groups": tuple(groups)})
+
+    def _domain(self, key: Key, path: Path, domain: Domain) -> Domain:
+        boot = domain.boot
+        parts = {
+            name: self._pin(key, (*path, "boot", name), getattr(boot, name))
+            for name in ("disk", "kernel", "initrd")
+        }
+        template = self._pin(key, (*path, "template"), domain.template)
+        return domain.model_copy(
+            update={"boot": boot.model_copy(update=parts), "template": template},
+        )
+
+    def _pin(self, key: Key, path: Path, pin: PinnedFile | None) -> PinnedFile | None:
+        if pin is None or _SCHEME.match(pin.source):
+            return pin
+        absolute, span = self._absolute(key, (*path, "source"), pin.source)
+        if not self.shelf.readable(absolute):
+            self.findings.append(
+                error(
+                    "artifact.missing",
+                    "An artifact cannot be read",
+                    f"{pin.source} means {absolute}, which is not there or may not be read.",
+                    span=span,
+                    hint="relative sources are relative to the manifest's folder",
+                    path=".".join(map(str, (*path, "source"))),
+                )
+            )
+        return pin.model_copy(update={"source": absolute})
 
     def _process(self, key: Key, path: Path, process: _AnyProcess) -> _AnyProcess:
         files = tuple(self._file(key, (*path, "files", i), f) for i, f in enumerate(process.files))

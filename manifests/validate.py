@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manifests.diagnostics import Diagnostic, warning
 from manifests.manifest import Manifests
-from manifests.rules import budgets, fleets, hosts, pairs, ports, processes, releases
+from manifests.rules import budgets, domains, fleets, hosts, pairs, ports, processes, releases
 from manifests.rules.review import Review
 
 RULES = (
@@ -14,6 +14,7 @@ RULES = (
     hosts.check,
     budgets.check,
     processes.check,
+    domains.check,
     ports.check,
 )
 

@@ -256,6 +256,10 @@ FORMS: dict[str, str] = {
     r"^/[^\x00]*$": "it is an absolute path",
     r"^[A-Z_]+$": "a capability is written in capitals, such as NET_BIND_SERVICE",
     r"^(unix:///.+|tcp://.+:[0-9]+)$": "an engine is at unix:///PATH or tcp://HOST:PORT",
+    r"^(qemu(\+unix)?:///(system|session)|test:///default)(\?socket=/.+)?$": (
+        "a libvirt is at qemu:///system, or at qemu+unix:///system?socket=PATH; for another machine write `ssh`"
+    ),
+    r"^[a-z0-9][a-z0-9._-]*$": "a machine type is lower-case letters, digits, `.`, `_` and hyphens, such as q35",
 }
 
 

@@ -110,6 +110,7 @@ def _secret(review: Review, key: Key, path: Path, text: str) -> None:
 
 def _substrate(review: Review, key: Key, path: Path, group: Group) -> None:
     if group.substrate == "docker":
+        _writable(review, key, path, group)
         return
     if group.container is not None:
         review.error(
@@ -129,6 +130,22 @@ def _substrate(review: Review, key: Key, path: Path, group: Group) -> None:
             (*path, "health", "container"),
             "use http, tcp or command",
         )
+
+
+def _writable(review: Review, key: Key, path: Path, group: Group) -> None:
+    """An engine places no file below a read-only root: only in the node's own folder."""
+    if group.container is not None and not group.container.read_only:
+        return
+    for i, file in enumerate(group.process.files):
+        if file.path.startswith("/"):
+            review.error(
+                "file.read-only",
+                "A file stands where a container cannot have one",
+                f"{file.path} is below the container's root, which is read-only.",
+                key,
+                (*path, "process", "files", i, "path"),
+                "write a relative path, found at {{ node.dir }} inside; or set `container: {read_only: false}`",
+            )
 
 
 def _probes(review: Review, key: Key, path: Path, group: Group) -> None:

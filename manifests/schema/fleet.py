@@ -24,6 +24,7 @@ from manifests.schema.base import (
     Version,
 )
 from manifests.schema.container import Container
+from manifests.schema.domain import Domain
 from manifests.schema.release import Substrate
 
 # A fleet past this is a typing mistake, or needs to be several fleets.
@@ -190,6 +191,7 @@ class Rollout(Model):
     max_failures: Annotated[int, Field(ge=0)] = 0
     progress_deadline: DurationMs = 600_000
     auto_revert: bool = False
+    allow_rebuild: bool = False
 
 
 class GroupBudget(Model):
@@ -197,6 +199,13 @@ class GroupBudget(Model):
 
     max_unavailable: Bound
     reserve: Bound = 0
+
+
+class Requirement(Model):
+    """Another fleet that goes first, and the versions it must have when this one moves."""
+
+    fleet: Name
+    versions: Annotated[tuple[Version, ...], Field(min_length=1)]
 
 
 class Node(Model):
@@ -227,6 +236,7 @@ class Group(Model):
     release: ReleasePin | None = None
     process: Process
     container: Container | None = None
+    domain: Domain | None = None
     data: Data | None = None
     health: Health = Health()
     budget: GroupBudget | None = None
@@ -241,4 +251,5 @@ class Fleet(Model):
     trust_domain: NonEmpty
     release: ReleasePin
     groups: Annotated[tuple[Group, ...], Field(min_length=1)]
+    requires: tuple[Requirement, ...] = ()
     rollout: Rollout = Rollout()

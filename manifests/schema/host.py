@@ -71,6 +71,23 @@ class Docker(Model):
     timeout: DurationMs = 60_000
 
 
+class Libvirt(Model):
+    """The libvirt of this host: `qemu:///system`, or `test:///default`; `?socket=PATH` names its socket.
+
+    Together with `ssh` the socket is one on that host, reached through the SSH connection. Images, disks and
+    console logs are kept in the storage pool `pool`, a folder that is made at `pool_path` when it is missing.
+    """
+
+    uri: Annotated[
+        str,
+        Field(pattern=r"^(qemu(\+unix)?:///(system|session)|test:///default)(\?socket=/.+)?$"),
+        NO_TEMPLATE,
+    ] = "qemu:///system"
+    pool: Name = "fleetctl"
+    pool_path: Annotated[str, Field(pattern=r"^/[^\x00]*$"), NO_TEMPLATE] = "/var/lib/libvirt/fleetctl"
+    timeout: DurationMs = 30_000
+
+
 class Host(Model):
     """One place for nodes. Without `ssh` it is this machine.
 
@@ -88,3 +105,4 @@ class Host(Model):
     supervisor: Literal["process", "systemd"] = "process"
     ssh: Ssh | None = None
     docker: Docker | None = None
+    libvirt: Libvirt | None = None
