@@ -169,14 +169,17 @@ def _generations(change: Change, steps: list[Step], found: list[str]) -> None:
 def _staged(plan: FleetPlan, found: list[str]) -> None:
     """That the bytes are on their host before anything is placed there."""
     staged = {
-        (s.host, plan.specs[s.spec].artifact.digest): s.phase
+        (s.host, pin.digest): s.phase
         for s in plan.steps
         if s.kind == "stage" and s.spec in plan.specs
+        for pin in plan.specs[s.spec].pins
     }
     missing: set[tuple[str, str]] = set()
     for step in plan.steps:
-        if step.kind == "create" and step.spec in plan.specs:
-            key = (step.host, plan.specs[step.spec].artifact.digest)
+        if step.kind != "create" or step.spec not in plan.specs:
+            continue
+        for pin in plan.specs[step.spec].pins:
+            key = (step.host, pin.digest)
             if staged.get(key, step.phase) >= step.phase and key not in missing:
                 missing.add(key)
                 found.append(f"{step.node} is placed on {step.host} before its artifact is there")

@@ -22,7 +22,7 @@ def consequence(field: str, spec: NodeSpec) -> OnChange:
     """What a change of this field leads to: its own rule, then its group's, never less than it needs."""
     if field in _NEEDS_RESTART or field.startswith("limits."):
         return heavier("restart", spec.default_on_change)
-    if field == "data.path" or field.startswith("container."):
+    if field == "data.path" or field.startswith(("container.", "domain.")):
         return "replace"
     return spec.on_change.get(field, spec.default_on_change)
 

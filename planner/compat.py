@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Literal
 
 from manifests.manifest import Manifests
+from manifests.schema.compatibility import Pair, When
 from planner.change import Action
 from planner.plan import Verdict
 from planner.work import Work
@@ -24,30 +25,39 @@ PATH_MAX = 8
 
 
 class Pairs:
-    """The declared transitions of one product, with the place of each."""
+    """The declared transitions of one product that hold for a fleet, with the place of each.
 
-    def __init__(self, manifests: Manifests, product: str) -> None:
+    Of several pairs between the same versions, the first whose condition holds is the one; one without a
+    condition comes last. Those whose condition does not hold are kept, so that a refusal can name them.
+    """
+
+    def __init__(self, manifests: Manifests, product: str, works: Iterable[Work] = ()) -> None:
         self.product = product
+        self.last_place: str | None = None
+        self.elsewhere: dict[tuple[str, str], tuple[Verdict, When]] = {}
         self._declared: dict[tuple[str, str], Verdict] = {}
         self._back: dict[tuple[str, str], Verdict] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
-        self.last_place: str | None = None
+        plain: list[tuple[Pair, Verdict]] = []
+        conditional: list[tuple[Pair, Verdict]] = []
         for n, doc in enumerate(d for d in manifests.compatibility if d.product == product):
             for i, pair in enumerate(doc.pairs):
                 span = manifests.where(("Compatibility", f"{product}#{n}"), ("pairs", i))
                 place = None if span is None else str(span)
                 self.last_place = place or self.last_place
-                verdict = Verdict(
-                    from_=pair.from_,
-                    mode=pair.mode,
-                    place=place,
-                    product=product,
-                    reason=pair.reason,
-                    reverse=pair.reverse,
-                    to=pair.to,
-                )
-                self._declared.setdefault((pair.from_, pair.to), verdict)
-                self._back.setdefault((pair.to, pair.from_), verdict)
+                (plain if pair.when is None else conditional).append((pair, _verdict(product, pair, place)))
+        held = list(works) if conditional else []
+        for pair, verdict in conditional:
+            if pair.when is not None and not holds(pair.when, held):
+                self.elsewhere.setdefault((pair.from_, pair.to), (verdict, pair.when))
+            else:
+                self._add(verdict)
+        for _, verdict in plain:
+            self._add(verdict)
+
+    def _add(self, verdict: Verdict) -> None:
+        self._declared.setdefault((verdict.from_, verdict.to), verdict)
+        self._back.setdefault((verdict.to, verdict.from_), verdict)
 
     def transition(self, old: str, new: str) -> Verdict:
         """What is declared of going from one version to another."""
@@ -65,11 +75,11 @@ class Pairs:
             if other is None:
                 return declared
             # The other direction is written out as well: it says what the way back is.
-            return declared.model_copy(update={"reverse": _way(other.mode)})
+            return declared.model_copy(update={"evidence": None, "reverse": _way(other.mode)})
         if other is not None:
             return Verdict(
                 from_=old,
-                mode="refuse" if other.reverse == "never" else _mode(other.reverse),
+                mode=_mode(other.reverse),
                 place=other.place,
                 product=self.product,
                 reason=other.reason,
@@ -105,6 +115,31 @@ class Pairs:
                     seen.add(step)
                     queue.append((*way, step))
         return []
+
+
+def _verdict(product: str, pair: Pair, place: str | None) -> Verdict:
+    return Verdict(
+        evidence=None if pair.evidence is None else pair.evidence.log,
+        from_=pair.from_,
+        mode=pair.mode,
+        place=place,
+        product=product,
+        reason=pair.reason,
+        reverse=pair.reverse,
+        to=pair.to,
+    )
+
+
+def holds(when: When, works: Iterable[Work]) -> bool:
+    """Whether every node has these settings, as it is wanted and, where it runs, as it was seen."""
+    for work in works:
+        sides = [work.wanted] if work.wanted is not None else []
+        if work.running and work.seen is not None:
+            sides.append(work.seen.fields)
+        for fields in sides:
+            if any(fields.get(f"env.{name}") != value for name, value in when.env.items()):
+                return False
+    return True
 
 
 def _way(mode: str) -> Way:

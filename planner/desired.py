@@ -8,6 +8,7 @@ from typing import Any
 from manifests.diagnostics import error
 from manifests.errors import FleetctlError
 from manifests.manifest import Path
+from manifests.schema.domain import Domain
 from manifests.schema.fleet import Health
 from planner.frame import Frame, frame_of
 from planner.ordered import built, in_order, ordered
@@ -89,6 +90,10 @@ class _Maker:
         if frame.data_path is not None:
             known["data_dir"] = f"{folder}/{frame.data_path}"
         self._context = {**frame.context, "node": known}
+        domain = placed.group.domain
+        if domain is not None and domain.address.value is not None:
+            of = ("groups", placed.group_index, "domain", "address")
+            known["address"] = self._render(domain.address.value, "value", of=of)
 
     def spec(self) -> NodeSpec:
         """Raises _UnrenderableError when a text cannot be rendered."""
@@ -105,6 +110,8 @@ class _Maker:
         }
         if frame.files:
             values["files"] = tuple(self._file(i) for i in range(len(frame.files)))
+        if self._placed.group.domain is not None:
+            values["domain"] = self._domain(self._placed.group.domain)
         if self._frame.health is not None:
             values["health"] = self._health(self._frame.health)
         if self._labels:
@@ -137,6 +144,18 @@ class _Maker:
             secret=file.secret,
             mode=file.mode,
         )
+
+    def _domain(self, domain: Domain) -> Domain:
+        of = ("groups", self._placed.group_index, "domain")
+        args = self._render(domain.boot.kernel_args, "boot", "kernel_args", of=of)
+        value = domain.address.value
+        update = {
+            "address": domain.address.model_copy(
+                update={"value": value and self._context["node"]["address"]}
+            ),
+            "boot": domain.boot.model_copy(update={"kernel_args": " ".join(args.split())}),
+        }
+        return ordered(domain.model_copy(update=update))
 
     def _health(self, health: Health) -> Health:
         of = ("groups", self._placed.group_index, "health")

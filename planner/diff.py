@@ -34,12 +34,15 @@ NAMES_MAX = 5
 
 
 class Diff:
-    """Compares one fleet's nodes; `left_out` has those that need a change and cannot be reached."""
+    """Compares one fleet's nodes; `left_out` has those that need a change and cannot be reached, `unseen` those
+    that need none as far as anybody knows.
+    """
 
     def __init__(self, situation: Situation, findings: Findings) -> None:
         self.situation = situation
         self.findings = findings
         self.left_out: dict[str, list[str]] = defaultdict(list)
+        self.unseen: dict[str, list[str]] = defaultdict(list)
         self._unhealthy: list[str] = []
         self._identities: dict[tuple[str, str], ReleaseIdentity] = {}
         self._release: dict[tuple[str, str, str, str], tuple[Reason, ...]] = {}
@@ -165,6 +168,8 @@ class Diff:
         known = recorded.spec if recorded else None
         if covered and (known is None or fields(known, self.situation.secrets) != desired.fields):
             self.left_out[desired.placed.host].append(desired.name)
+        elif covered:
+            self.unseen[desired.placed.host].append(desired.name)
         before = known.identity if known else None
         reason = (Reason(code="unreachable"),)
         generation = recorded.generation if recorded else 0
@@ -229,15 +234,15 @@ class Diff:
 
     def _say_unreachable(self) -> None:
         situation = self.situation
-        if not self.left_out:
-            return
+        for host, names in self.unseen.items():
+            self.findings.warn(
+                f"host {host} cannot be reached ({self._why_unseen(host)}): nobody knows how {_names(names)} "
+                f"{'is' if len(names) == 1 else 'are'} now"
+            )
         count = sum(map(len, self.left_out.values()))
         allowed = situation.fleet.rollout.max_failures
         for host, names in self.left_out.items():
-            reasons = {unseen(situation.places, host, s) for s in ("host", "docker", "qemu")} - {None}
-            why = (
-                " or ".join(sorted(r for r in reasons if r and r != "it was not asked")) or "it was not asked"
-            )
+            why = self._why_unseen(host)
             if count <= allowed:
                 self.findings.warn(f"host {host} cannot be reached ({why}): {_names(names)} stay as they are")
                 continue
@@ -249,6 +254,11 @@ class Diff:
                 hint=f"make {host} reachable; or leave its nodes out with --target, or let a rollout go on "
                 f"without them with max_failures: {count}",
             )
+
+    def _why_unseen(self, host: str) -> str:
+        """What its places said, of those that were asked."""
+        reasons = {unseen(self.situation.places, host, s) for s in ("host", "docker", "qemu")} - {None}
+        return " or ".join(sorted(r for r in reasons if r and r != "it was not asked")) or "it was not asked"
 
     def _identity(self, version: str, digest: str) -> ReleaseIdentity:
         """One object per release, so that identities compare by `is`, and are written down once."""

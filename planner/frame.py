@@ -76,6 +76,7 @@ def frame_of(situation: Situation, findings: Findings, placed: Placed, pin: Rele
         container=None if group.container is None else ordered(group.container),
         data=None if group.data is None else ordered(group.data),
         default_on_change=process.on_change,
+        domain=None if group.domain is None else ordered(group.domain),
         drain=ordered(fleet.rollout.drain),
         host=placed.host,
         limits=_NO_LIMITS if process.limits is None else ordered(process.limits),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from manifests.address import FleetAddress
 from manifests.errors import FleetctlError, ManifestError
 from manifests.manifest import Manifests
 from planner.budget import Scope, judge, room, scopes
@@ -15,6 +16,8 @@ from planner.options import Options
 from planner.ordered import built, in_order, ordered
 from planner.plan import Budget, FleetPlan, Plan, RolloutSettings, sealed
 from planner.recorded import Recorded
+from planner.requires import gate, ordered_fleets
+from planner.rules import environment, rebuilds
 from planner.sight import Sight, index
 from planner.situation import Findings, Situation
 from planner.spec import NodeSpec
@@ -23,6 +26,9 @@ from planner.waves import Waves, no_return, order
 from planner.work import Work
 
 __all__ = ["Options", "make"]
+
+# Covers no node: everything stays as it is.
+_UNTOUCHED = Options(targets=(FleetAddress(""),))
 
 
 def make(
@@ -41,32 +47,35 @@ def make(
     """
     places, sights = index(observed)
     errors: list[Findings] = []
-    fleets = []
+    planned: dict[str, FleetPlan] = {}
     taken: dict[tuple[str, int], str] = {}
-    for name in _chosen(manifests, options):
+    chosen = _chosen(manifests, options)
+    # What a chosen fleet requires is looked at as well, and left as it is where it was not chosen.
+    for name in ordered_fleets(manifests, chosen + _required(manifests, chosen)):
         situation = Situation(
             fleet=manifests.fleets[name],
             manifests=manifests,
             recorded=recorded.get(name) or Recorded(fleet=name),
             sight=sights.get(name) or Sight(),
             places=places,
-            options=options,
+            options=options if name in chosen else _UNTOUCHED,
             secrets=secrets,
             taken=taken,
         )
         findings = Findings()
-        fleets.append(_fleet(situation, findings, observed.taken_at))
+        planned[name] = _fleet(situation, findings, observed.taken_at, planned)
         errors.append(findings)
     found = [d for findings in errors for d in findings.errors]
     if found:
         raise ManifestError(found)
+    fleets = tuple(plan for name, plan in planned.items() if name in chosen)
     return sealed(
         Plan(
             created_at=now,
             fleets=(),
             manifests=dict(manifests.digests),
             targets=tuple(sorted({str(t) for t in options.targets})),
-        ).model_copy(update={"fleets": tuple(fleets)})
+        ).model_copy(update={"fleets": fleets})
     )
 
 
@@ -81,7 +90,22 @@ def _chosen(manifests: Manifests, options: Options) -> list[str]:
     return [name for name in manifests.fleets if not options.fleets or name in options.fleets]
 
 
-def _fleet(situation: Situation, findings: Findings, observed_at: str) -> FleetPlan:
+def _required(manifests: Manifests, chosen: list[str]) -> list[str]:
+    """Fleets that the chosen ones require, directly or not, and that were not chosen themselves."""
+    found: list[str] = []
+    queue = list(chosen)
+    while queue:
+        for requirement in manifests.fleets[queue.pop()].requires:
+            name = requirement.fleet
+            if name in manifests.fleets and name not in chosen and name not in found:
+                found.append(name)
+                queue.append(name)
+    return found
+
+
+def _fleet(
+    situation: Situation, findings: Findings, observed_at: str, planned: Mapping[str, FleetPlan]
+) -> FleetPlan:
     desired, placed = ([], set()) if situation.options.destroy else desire(situation, findings)
     works = Diff(situation, findings).compare(desired, placed)
     for first, second in situation.sight.twice.values():
@@ -93,10 +117,14 @@ def _fleet(situation: Situation, findings: Findings, observed_at: str) -> FleetP
         )
     budgets = scopes(situation, works)
     judge(situation, findings, budgets)
-    product = situation.fleet.release.product
+    environment(situation, findings, works)
+    rebuilds(situation, findings, works)
+    if not situation.options.destroy:
+        gate(situation, findings, works, planned)
+    pairs = Pairs(situation.manifests, situation.fleet.release.product, works)
     attempt = Findings()
     roomy = room(situation, attempt, budgets, works)
-    judgement = decide(situation, findings, works, Pairs(situation.manifests, product), roomy=roomy)
+    judgement = decide(situation, findings, works, pairs, roomy=roomy)
     if judgement.strategy == "rolling":
         for refusal in attempt.refusals:
             findings.refusals.append(refusal)

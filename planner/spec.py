@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from manifests.digest import digest_of, sha256
 from manifests.schema.base import Model
 from manifests.schema.container import Container
+from manifests.schema.domain import MIB, Domain, PinnedFile
 from manifests.schema.fleet import Data, Drain, Health, Limits, OnChange, Signal
 from manifests.schema.release import Architecture, Substrate
 from planner.ordered import Sorted, ordered
@@ -73,6 +74,7 @@ class NodeSpec(Model):
     container: Sorted[Container | None] = None
     data: Sorted[Data | None] = None
     default_on_change: OnChange = "restart"
+    domain: Sorted[Domain | None] = None
     drain: Sorted[Drain] = ordered(Drain())
     env: Sorted[dict[str, str | SecretUse]] = {}
     files: tuple[FileSpec, ...] = ()
@@ -93,6 +95,13 @@ class NodeSpec(Model):
     def identity(self) -> ReleaseIdentity:
         """Version text and digest: what makes two nodes run the same."""
         return ReleaseIdentity(version=self.version, digest=self.artifact.digest)
+
+    @property
+    def pins(self) -> tuple[ArtifactPin, ...]:
+        """Everything that must be on the host before the node is touched: the artifact first, then a domain's
+        other files.
+        """
+        return (self.artifact,) if self.domain is None else (self.artifact, *_domain_pins(self.domain))
 
 
 class ReleaseIdentity(Model):
@@ -136,9 +145,15 @@ def fields(spec: NodeSpec, secrets: Mapping[str, str]) -> dict[str, str]:
         else:
             body = sha256((file.content or "").encode())
         out[f"files.{file.path}"] = f"{file.mode} {body}"
-    if spec.container is not None:
-        out.update(_container_fields(spec.container))
+    out.update(_place_fields(spec))
     return out
+
+
+def _place_fields(spec: NodeSpec) -> dict[str, str]:
+    """What only nodes of one substrate have."""
+    if spec.container is not None:
+        return _container_fields(spec.container)
+    return {} if spec.domain is None else _domain_fields(spec.domain)
 
 
 def _container_fields(container: Container) -> dict[str, str]:
@@ -149,6 +164,47 @@ def _container_fields(container: Container) -> dict[str, str]:
     values["volumes"] = sorted(f"{v.name}:{v.path}" for v in container.volumes)
     values.pop("lose_anonymous_volumes")
     return {f"container.{key}": _encode(value) for key, value in values.items()}
+
+
+def _domain_files(domain: Domain) -> dict[str, PinnedFile]:
+    """A domain's own pinned files, by what they are for."""
+    boot = domain.boot
+    found = {
+        "boot.disk": boot.disk,
+        "boot.initrd": boot.initrd,
+        "boot.kernel": boot.kernel,
+        "template": domain.template,
+    }
+    return {name: pin for name, pin in found.items() if pin is not None}
+
+
+def _domain_pins(domain: Domain) -> tuple[ArtifactPin, ...]:
+    return tuple(
+        ArtifactPin(digest=pin.digest, name=name.removeprefix("boot."), source=pin.source)
+        for name, pin in _domain_files(domain).items()
+    )
+
+
+def _domain_fields(domain: Domain) -> dict[str, str]:
+    """What only virtual machines have, as far as it is part of the domain; the rest is how fleetctl treats it."""
+    boot = domain.boot
+    out = {f"domain.{name}": pin.digest for name, pin in _domain_files(domain).items()}
+    out["domain.memory"] = f"{domain.memory // MIB}MiB"
+    out["domain.boot.artifact"] = boot.artifact
+    if boot.kernel_args:
+        out["domain.boot.kernel_args"] = boot.kernel_args
+    if boot.disk_size is not None:
+        out["domain.boot.disk_size"] = str(boot.disk_size)
+    for name in ("accelerator", "machine", "vcpus"):
+        out[f"domain.{name}"] = str(getattr(domain, name))
+    for name in ("agent", "autostart", "console_log", "seed"):
+        out[f"domain.{name}"] = _encode(getattr(domain, name))
+    for i, network in enumerate(domain.networks):
+        place = f"network {network.network}" if network.network is not None else f"bridge {network.bridge}"
+        out[f"domain.networks.{i}"] = f"{place}, {network.model}"
+    for volume in domain.volumes:
+        out[f"domain.volumes.{volume.name}"] = str(volume.size)
+    return out
 
 
 def _secret_field(ref: str, secrets: Mapping[str, str]) -> str:

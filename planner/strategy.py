@@ -130,14 +130,7 @@ def _refuse(
     situation: Situation, findings: Findings, verdict: Verdict, nodes: list[Work], pairs: Pairs
 ) -> None:
     old, new, product = verdict.from_, verdict.to, verdict.product
-    reason = f": {verdict.reason}" if verdict.reason else ""
-    says = {
-        "unknown": f"no pair of {product} goes from {old} to {new}, so nothing says that they can serve together",
-        "full": f"the pair is full: {old} and {new} must not serve together{reason}",
-        "refuse": f"this way is closed{reason}",
-    }[verdict.mode]
-    if verdict.mode == "refuse" and verdict.place and (new, old) != (old, new):
-        says += "" if verdict.reason else "; the pair says refuse, or its reverse is never"
+    says = _says(verdict, pairs)
     names = ", ".join(w.name for w in nodes[:5]) + (f" and {len(nodes) - 5} more" if len(nodes) > 5 else "")
     detail = f"{product} {old} -> {new}" + (f" ({names})" if names else " (together)") + f": {says}"
     declared = pairs.path(old, new)
@@ -150,6 +143,28 @@ def _refuse(
         place=verdict.place or _cause(situation, nodes),
         hint=_hint(situation, verdict, pairs),
     )
+
+
+def _says(verdict: Verdict, pairs: Pairs) -> str:
+    """What the tables say of a transition that cannot roll, in words."""
+    old, new, product = verdict.from_, verdict.to, verdict.product
+    reason = f": {verdict.reason}" if verdict.reason else ""
+    if verdict.mode == "unknown":
+        says = f"no pair of {product} goes from {old} to {new}, so nothing says that they can serve together"
+    elif verdict.mode == "full":
+        says = f"the pair is full: {old} and {new} must not serve together{reason}"
+    else:
+        back = pairs.transition(new, old)
+        declared = {"evidence": "depends on what a stopped node's log says", "never": "is never"}
+        says = f"this way is closed{reason}"
+        if back.mode not in ("refuse", "unknown"):
+            says = f"as the way back from {old} it {declared.get(back.reverse, 'is closed')}{reason}"
+    other = pairs.elsewhere.get((old, new))
+    if other is not None:
+        found, when = other
+        settings = ", ".join(f"{name}={value}" for name, value in when.env.items())
+        says += f"; the pair at {found.place or 'another place'} says {found.mode}, but only where every node has {settings}"
+    return says
 
 
 def way(verdicts: list[Verdict]) -> str:

@@ -151,12 +151,12 @@ def _pin(digest: str | None, generation: int, release: ReleaseIdentity | None) -
 def _stage(waves: Waves, moving: list[Work], available: int) -> None:
     """One step per host and artifact, before anything else: bytes that cannot be had stop the plan early."""
     now = Availability(after=available, before=available, during=available)
-    staged: set[tuple[str, str, str]] = set()
+    staged: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for work in moving:
         spec = work.spec
         if spec is None or not starts(work.links):
             continue
-        key = (work.change.host, spec.artifact.digest, spec.artifact.name)
+        key = (work.change.host, tuple((pin.digest, pin.name) for pin in spec.pins))
         if key in staged:
             continue
         staged.add(key)
