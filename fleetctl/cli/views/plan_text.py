@@ -35,6 +35,7 @@ ALIKE_MAX = 8
 NAMES_MAX = 6
 VALUE_COLUMNS_MAX = 60
 NO_CHANGES = "No changes. Everything that was declared is there and healthy."
+NO_CHANGES_BUT = "No changes. Not everything is well, or could be seen: see above."
 
 
 def render_plan(plan: Plan, paint: Paint = PLAIN) -> str:
@@ -60,6 +61,8 @@ def render_plan(plan: Plan, paint: Paint = PLAIN) -> str:
 def summary(plan: Plan, paint: Paint = PLAIN) -> str:
     """The closing lines: refusals by number, what is added, changed and destroyed, and the lowest availability."""
     if plan.empty:
+        if any(f.warnings for f in plan.fleets):
+            return paint("yellow bold", NO_CHANGES_BUT)
         return paint("green bold", NO_CHANGES)
     lines = []
     refusals = sum(len(f.refusals) for f in plan.fleets)
