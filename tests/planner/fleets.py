@@ -59,14 +59,16 @@ def host(name: str, **values: Any) -> Host:
     )
 
 
-def compatibility(*pairs: tuple[str, ...] | dict[str, Any], product: str = "hello") -> Compatibility:
+def compatibility(
+    *pairs: tuple[str, ...] | dict[str, Any], product: str = "hello", **values: Any
+) -> Compatibility:
     """Pairs as (from, to, mode[, reverse]) or as the document has them."""
     listed = tuple(
         p if isinstance(p, dict) else dict(zip(("from", "to", "mode", "reverse"), p, strict=False))
         for p in pairs
     )
     return Compatibility.model_validate(
-        {"api_version": "fleetctl/v1", "kind": "Compatibility", "product": product, "pairs": listed}
+        {"api_version": "fleetctl/v1", "kind": "Compatibility", "product": product, "pairs": listed} | values
     )
 
 

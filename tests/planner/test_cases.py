@@ -22,7 +22,7 @@ from tests.planner.fleets import World, compatibility, fleet, group, host, manif
 FOLDER = Path(__file__).parent.parent / "cases" / "planner"
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "2.0.0", "1.0.0+a", "1.0.0+b")
 KNOWN = {
-    "wants", "version", "groups", "rollout", "pairs", "hosts", "builds", "options", "faults", "edits",
+    "wants", "version", "groups", "rollout", "pairs", "environment", "hosts", "builds", "options", "faults", "edits",
     "unreachable", "expect", "apply",
 }  # fmt: skip
 
@@ -87,7 +87,11 @@ def test_story(story: dict[str, Any]) -> None:
     memory: dict[str, Any] = {}
     for scene in story["scenes"]:
         assert set(scene) <= KNOWN, f"unknown keys {set(scene) - KNOWN}"
-        memory |= {k: v for k, v in scene.items() if k in ("version", "groups", "rollout", "pairs", "builds")}
+        memory |= {
+            k: v
+            for k, v in scene.items()
+            if k in ("version", "groups", "rollout", "pairs", "builds", "environment")
+        }
         suffer(world, scene.get("faults", {}))
         for name, edits in scene.get("edits", {}).items():
             node = world.nodes[node_called(world, name)]
@@ -107,9 +111,16 @@ def _wanted(story: dict[str, Any], memory: dict[str, Any]) -> Any:
     return manifests(
         fleet(memory["version"], *bodies, rollout=frozen(memory.get("rollout", {}))),
         releases=[release(v, build=builds.get(v, "")) for v in VERSIONS],
-        compat=[compatibility(*map(tuple, memory["pairs"]))] if memory.get("pairs") else [],
+        compat=_compat(memory),
         hosts=[host(h) for h in story.get("hosts", []) if h != "localhost"],
     )
+
+
+def _compat(memory: dict[str, Any]) -> list[Any]:
+    if not memory.get("pairs"):
+        return []
+    pairs = [p if isinstance(p, dict) else tuple(p) for p in memory["pairs"]]
+    return [compatibility(*pairs, environment=frozen(memory.get("environment", [])))]
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:
@@ -129,6 +140,7 @@ def _expect(plan: FleetPlan, wanted: dict[str, Any]) -> None:
         "steps": len(plan.steps),
         "minimum": plan.budgets[0].minimum,
         "window": plan.rollout.window,
+        "no_return": None if plan.no_return is None else plan.steps[plan.no_return].node,
         "drift": sorted(n for n, c in changes.items() if c.drift),
     }
     for key, value in wanted.items():
