@@ -116,7 +116,7 @@ def fetch_artifacts(invocation: Invocation, settings: Settings, plan: Plan) -> N
         for step in fleet.steps:
             spec = fleet.specs.get(step.spec or "")
             if step.kind is StepKind.STAGE and spec is not None and spec.substrate != "docker":
-                pins[spec.artifact.digest] = spec.artifact
+                pins.update({pin.digest: pin for pin in spec.pins})
     for pin in pins.values():
         if "://" in pin.source:
             invocation.terminal.say(f"Fetching {pin.source}")

@@ -102,12 +102,13 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Bring an artifact to a host."""
+    """Bring an artifact to a host, and whatever else its nodes boot from."""
 
     step: str
     host: str
     substrate: str
     pin: ArtifactPin
+    more: tuple[ArtifactPin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,22 +52,30 @@ def needed(journals: Iterable[tuple[Recorded, Iterable[Mapping[str, Any]]]]) -> 
     needs: dict[Place, dict[str, str]] = {}
     for recorded, entries in journals:
         live = {n.uid: n for n in recorded.live().values()}
-        healthy: dict[str, dict[tuple[Place, str], None]] = {uid: {} for uid in live}
+        healthy: dict[str, dict[tuple[Place, tuple[str, ...]], None]] = {uid: {} for uid in live}
         for entry in entries:
             if entry.get("kind") == Kind.NODE_HEALTHY.value and entry["uid"] in live:
                 spec = entry["spec"]
-                key = ((str(spec["host"]), str(spec["substrate"])), str(spec["artifact"]["digest"]))
+                key = ((str(spec["host"]), str(spec["substrate"])), _digests(spec))
                 healthy[entry["uid"]].pop(key, None)
                 healthy[entry["uid"]][key] = None
         for uid, node in live.items():
-            for place, digest in list(healthy[uid])[-WAYS_BACK:]:
-                needs.setdefault(place, {})[digest] = f"node/{recorded.fleet}/{node.name} could go back to it"
+            for place, digests in list(healthy[uid])[-WAYS_BACK:]:
+                back = f"node/{recorded.fleet}/{node.name} could go back to it"
+                needs.setdefault(place, {}).update(dict.fromkeys(digests, back))
             if node.spec is not None:
                 place = (node.spec.host, node.spec.substrate)
-                needs.setdefault(place, {})[node.spec.artifact.digest] = (
-                    f"node/{recorded.fleet}/{node.name} runs it"
-                )
+                runs = f"node/{recorded.fleet}/{node.name} runs it"
+                needs.setdefault(place, {}).update(dict.fromkeys((p.digest for p in node.spec.pins), runs))
     return needs
+
+
+def _digests(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The digests of all that a recorded specification's node is made from (`NodeSpec.pins`)."""
+    domain = spec.get("domain") or {}
+    parts = (domain.get("boot") or {}, domain)
+    pins = [part.get(name) for part in parts for name in ("disk", "kernel", "initrd", "template")]
+    return (str(spec["artifact"]["digest"]), *(str(pin["digest"]) for pin in pins if pin))
 
 
 def judge(

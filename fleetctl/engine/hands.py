@@ -65,9 +65,10 @@ class Hands:
     def stage(self, effect: Stage) -> Staged:
         error = None
         try:
-            # An image in a registry is pulled by the engine itself, by its digest.
-            local = "" if effect.pin.in_registry else str(self.fetch(effect.pin))
-            self.driver(effect.host, effect.substrate).stage(effect.pin, local)
+            for pin in (effect.pin, *effect.more):
+                # An image in a registry is pulled by the engine itself, by its digest.
+                local = "" if pin.in_registry else str(self.fetch(pin))
+                self.driver(effect.host, effect.substrate).stage(pin, local)
         except FleetctlError as e:
             error = e.message
         except OSError as e:

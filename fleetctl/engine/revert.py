@@ -16,6 +16,8 @@ from planner.spec import NodeSpec
 PREFIX = "revert:"
 VERB = "revert"
 ENGINE = "engine"
+Place = tuple[str, ...]
+"""A host, and the digests of what is brought there."""
 Way = list[dict[str, Any]]
 """The way back as the journal keeps it: for each node its uid, placed generation, and the kinds of its steps."""
 # Substrates whose place is bound to its configuration: the container or domain is made anew.
@@ -95,7 +97,7 @@ def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]]) -> None:
     rollout.parked.clear()
     rollout.pending.clear()
     rollout.phase, rollout.phases, rollout.phase_failed = 0, [0], False
-    staged: dict[tuple[str, str], StepState] = {}
+    staged: dict[Place, StepState] = {}
     for part in way:
         kinds = tuple(StepKind(k) for k in part["kinds"])
         _chain(rollout, rollout.nodes[part["uid"]], kinds, part["generation"], staged)
@@ -108,12 +110,12 @@ def _chain(
     node: NodeState,
     kinds: tuple[StepKind, ...],
     placed: int,
-    staged: dict[tuple[str, str], StepState],
+    staged: dict[Place, StepState],
 ) -> None:
     spec = node.before
     assert spec is not None, "only nodes that were healthy before go back"
     node.steps, node.failed = [], ""
-    place = (spec.host, spec.artifact.digest)
+    place = (spec.host, *(pin.digest for pin in spec.pins))
     if place not in staged:
         staged[place] = _add(rollout, StepKind.STAGE, None, spec, 0, 0)
     previous = staged[place]
