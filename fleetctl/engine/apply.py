@@ -16,10 +16,10 @@ from fleetctl.engine.loop import Loop
 from fleetctl.engine.observer import Observer, Silent
 from fleetctl.engine.pool import Pool, ThreadPool
 from fleetctl.engine.restore import restore
-from fleetctl.engine.rollout import Identity, build
+from fleetctl.engine.rollout import Identity, Rollout, build
 from fleetctl.engine.signals import heard
 from fleetctl.ledger import entries
-from fleetctl.ledger.ports import Holder, Lease, Store
+from fleetctl.ledger.ports import Head, Holder, Lease, Store
 from fleetctl.ledger.replay import Replayed, Run, replay
 from manifests.errors import ExitCode
 from planner.plan import FleetPlan, Plan, encode
@@ -145,7 +145,38 @@ def _run(
     run: str,
     command: str,
 ) -> FleetResult:
-    recorded = _replayed(engine, fleet.fleet).recorded
+    rollout, _ = resumed_rollout(engine, plan, fleet, lease, resumed, run)
+    pool = engine.make_pool()
+    identity = rollout.identity
+    with heard(pool, engine.clock):
+        try:
+            loop = Loop(rollout, engine.store, lease, hands, pool, engine.clock, engine.observer)
+            started = entries.run_started(
+                plan_id=plan.plan_id,
+                document=document,
+                command=command,
+                who=engine.holder.who,
+                resumed=resumed is not None,
+            )
+            loop.append((started,))
+            engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}"))
+            finish = loop.run()
+        finally:
+            pool.close()
+    return FleetResult(fleet.fleet, identity.run, finish.result, finish.exit_code, finish.summary)
+
+
+def resumed_rollout(
+    engine: Engine, plan: Plan, fleet: FleetPlan, lease: Lease, resumed: Run | None, run: str = ""
+) -> tuple[Rollout, Head]:
+    """The rollout of a fleet's plan where its journal says it is, and the end of that journal.
+
+    `resumed` is the open run that is taken up; None begins a new one, named `run`.
+    """
+    replayed = _replayed(engine, fleet.fleet)
+    recorded = replayed.recorded
+    if resumed is not None and replayed.open_run is not None:
+        resumed = replayed.open_run
     identity = Identity(
         plan_id=plan.plan_id,
         fleet=fleet.fleet,
@@ -163,23 +194,7 @@ def _run(
     )
     if resumed is not None:
         restore(rollout, resumed)
-    pool = engine.make_pool()
-    with heard(pool, engine.clock):
-        try:
-            loop = Loop(rollout, engine.store, lease, hands, pool, engine.clock, engine.observer)
-            started = entries.run_started(
-                plan_id=plan.plan_id,
-                document=document,
-                command=command,
-                who=engine.holder.who,
-                resumed=resumed is not None,
-            )
-            loop.append((started,))
-            engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}"))
-            finish = loop.run()
-        finally:
-            pool.close()
-    return FleetResult(fleet.fleet, identity.run, finish.result, finish.exit_code, finish.summary)
+    return rollout, engine.store.head(fleet.fleet)
 
 
 def acquire(

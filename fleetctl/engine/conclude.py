@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fleetctl.engine import revert
-from fleetctl.engine.events import Effect, Finish, Report
+from fleetctl.engine.events import Effect, Finish, Journal, Report
 from fleetctl.engine.rollout import Rollout, Status
 from fleetctl.engine.tally import count
+from fleetctl.ledger import entries
 from manifests.errors import ExitCode
 
 
@@ -26,6 +27,11 @@ def conclude(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
         return False
     if rollout.unsettled:
         _unknown(rollout, out)
+    elif rollout.paused and (rollout.halt is None or rollout.reverting):
+        rollout.finished = True
+        out.append(Journal((entries.control("waiting", "engine", reason=rollout.paused),)))
+        out.append(Report("end", None, rollout.paused))
+        out.append(Finish("paused", ExitCode.WAITING, f"{count(rollout)}; {rollout.paused}", settled=False))
     elif rollout.reverting:
         _reverted(rollout, out)
     elif rollout.halt is None and rollout.failures == 0:

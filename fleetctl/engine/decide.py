@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from fleetctl.engine import operate, verify
+from fleetctl.engine import controls, operate, verify
 from fleetctl.engine.conclude import conclude
 from fleetctl.engine.events import (
     Controlled,
@@ -53,7 +53,7 @@ def on_event(rollout: Rollout, event: Event) -> list[Effect]:
         case Signalled():
             _signalled(rollout, event, out)
         case Controlled():
-            pass
+            controls.on_controlled(rollout, event.verb, event.who, out)
         case Ticked():
             pass
     if not rollout.finished:
@@ -178,9 +178,9 @@ def _stage(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) 
     assert state.spec is not None
     state.status, state.begun_s = Status.RUNNING, now_s
     rollout.running[state.key] = state
-    pin = state.spec.artifact
+    pin, *more = state.spec.pins
     out.append(Report("step", None, f"bringing {pin.name} to {state.step.host}", since_s=now_s))
-    out.append(Stage(state.key, state.step.host, state.spec.substrate, pin))
+    out.append(Stage(state.key, state.step.host, state.spec.substrate, pin, tuple(more)))
 
 
 def _timers(rollout: Rollout, out: list[Effect], now_s: float) -> None:

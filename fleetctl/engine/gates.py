@@ -33,6 +33,8 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
     """Begins every step of the queue that the window, the floors and the facts allow."""
     if not rollout.begin or not rollout.dirty:
         return
+    if rollout.hold_until_s is not None and not _baked(rollout, out, now_s):
+        return
     if rollout.under_way >= max(BEGUN_MAX, rollout.plan.rollout.window):
         return
     if not fresh(rollout, now_s):
@@ -61,6 +63,26 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
         heapq.heappush(rollout.begin, entry)
     rollout.dirty = False
     _tell(rollout, first, out, now_s)
+
+
+def _baked(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
+    """Whether the canary's time is over; a canary that did not stay healthy ends the rollout."""
+    assert rollout.hold_until_s is not None
+    if now_s < rollout.hold_until_s:
+        rollout.sample_at_s = rollout.hold_until_s
+        rollout.progress_s = now_s  # it is meant to stand still
+        return False
+    if not fresh(rollout, now_s):
+        want_sample(rollout, out)
+        return False
+    rollout.hold_until_s = None
+    canary = rollout.plan.rollout.canary_phase or 0
+    for node in rollout.nodes.values():
+        if node.healthy and not node.available and any(s.step.phase <= canary for s in node.steps):
+            reason = f"the canary {node.name} did not stay healthy"
+            halt(rollout, Halt("failed", ExitCode.FAILED, reason), out)
+            return False
+    return True
 
 
 def fresh(rollout: Rollout, now_s: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleetctl.engine.errors import UnknownOutcome
+from fleetctl.engine.errors import RunWaiting, UnknownOutcome
 from fleetctl.engine.gates import stale
 from fleetctl.engine.hands import Hands
 from fleetctl.ledger.replay import Replayed
@@ -50,6 +50,12 @@ def unused(plan: Plan, fleet: FleetPlan, replayed: Replayed) -> None:
             code="plan.used",
         )
     run = replayed.open_run
+    if run is not None and run.waiting:
+        raise RunWaiting(
+            f"run {run.run} of fleet {fleet.fleet} ({run.command} by {run.who}, since {run.started_at}) waits: "
+            f"{run.waiting}",
+            hint="end it first: fleetctl resume, promote or abort",
+        )
     if run is not None:
         open_ = f", {len(run.unsettled)} outcomes open" if run.unsettled else ""
         raise UnknownOutcome(

@@ -62,6 +62,19 @@ def halt(rollout: Rollout, reason: Halt, out: list[Effect]) -> None:
         out.append(Report("halt", None, f"stopping: {reason.reason}"))
 
 
+def canary_done(rollout: Rollout, out: list[Effect]) -> None:
+    """The canary is healthy: it bakes, and a person is asked where the plan says so."""
+    settings = rollout.plan.rollout
+    if settings.promotion == "manual" and not rollout.promoted:
+        rollout.paused, rollout.waits_for_promotion = WAITS_FOR_PROMOTION, True
+        return
+    if settings.bake_ms:
+        rollout.hold_until_s = rollout.now_s + settings.bake_ms / 1000
+        text = f"the canary is healthy and bakes for {settings.bake_ms / 1000:g} s"
+        out.append(Report("wait", None, text, since_s=rollout.now_s))
+
+
+WAITS_FOR_PROMOTION = "the canary is healthy; waiting for `fleetctl promote`"
 _GRAVITY = ("aborted", "failed", "stale", "unknown")
 
 
@@ -119,6 +132,8 @@ def _advance_phase(rollout: Rollout, out: list[Effect]) -> None:
             return
         if rollout.phase_failed and rollout.plan.rollout.strategy != "full" and not rollout.reverting:
             halt(rollout, Halt("failed", ExitCode.FAILED, "a node failed before the next phase"), out)
+        if rollout.phase == rollout.plan.rollout.canary_phase and not rollout.phase_failed:
+            canary_done(rollout, out)
         rollout.phase_failed = False
         rollout.phase = rollout.phases[0]
         for state in rollout.parked.pop(rollout.phase, ()):

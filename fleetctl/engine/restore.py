@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetctl.engine import revert
+from fleetctl.engine import controls, revert
 from fleetctl.engine.events import Effect
 from fleetctl.engine.operate import goes_down, opens
 from fleetctl.engine.progress import fail, succeed
@@ -19,8 +19,11 @@ def restore(rollout: Rollout, run: Run) -> None:
     Staging is done again (harmless), and so is a verification that was not recorded as passed.
     """
     _restore(rollout, run)
+    ignored: list[Effect] = []
     for entry in run.controls:
-        if entry["verb"] == revert.VERB:
+        if entry["verb"] != revert.VERB:
+            controls.on_controlled(rollout, entry["verb"], entry["who"], ignored)
+        else:
             rollout.halt = Halt("failed", ExitCode.FAILED, entry["reason"])
             revert.prepare(rollout, entry["way"])
             _restore(rollout, run)

@@ -158,6 +158,10 @@ class Rollout:
     failures: int = 0
     halt: Halt | None = None
     interrupted: ExitCode | None = None
+    paused: str = ""
+    promoted: bool = False
+    waits_for_promotion: bool = False
+    hold_until_s: float | None = None
     reverting: bool = False
     reverts: int = 0
     revert_failed: bool = False
@@ -180,7 +184,7 @@ class Rollout:
     @property
     def may_begin(self) -> bool:
         """Whether new nodes may be begun: forward until something halts it, backward until that is given up."""
-        if self.interrupted is not None or self.gave_up:
+        if self.interrupted is not None or self.gave_up or self.paused:
             return False
         return self.halt is None or self.reverting
 

@@ -112,6 +112,13 @@ class Leases(Protocol):
 
     def current(self, fleet: str) -> Lease | None: ...
 
+    def unlock(self, fleet: str, lease_id: str) -> Lease:
+        """Takes the lease away from whoever holds it, and gives what was taken; its epoch is fenced from now on.
+
+        Raises StateError when that is not the id of the lease that is held.
+        """
+        ...
+
     def check(self, lease: Lease) -> None:
         """Raises LeaseLost when a newer epoch was granted."""
         ...

@@ -15,8 +15,8 @@ from fleetctl.ledger.ports import StateError
 from planner.recorded import Recorded, RecordedNode
 from planner.spec import NodeSpec
 
-PAUSING = "pause"
-RESUMING = frozenset({"resume", "promote"})
+WAITING = "waiting"
+ENDS_WAIT = frozenset({"resume", "promote", "abort"})
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Run:
 
     `baseline` has each node as it was recorded when the run began, `operations` the newest attempt of
     each step, `attempts` every attempt by operation id, `healthy` the verify steps that succeeded,
-    `controls` its control entries in order.
+    `controls` its control entries in order, `waiting` what a person must decide before it goes on.
     """
 
     run: str
@@ -46,6 +46,7 @@ class Run:
     attempts: dict[str, Record] = field(default_factory=dict)
     healthy: set[str] = field(default_factory=set)
     controls: list[Mapping[str, Any]] = field(default_factory=list)
+    waiting: str = ""
 
     @property
     def unsettled(self) -> tuple[Record, ...]:
@@ -117,7 +118,7 @@ class _Fold:
     def run_started(self, entry: Entry) -> None:
         run = self.runs.get(entry["run"])
         if run is not None:
-            run.epoch = entry["epoch"]
+            run.epoch, run.waiting = entry["epoch"], ""
             return
         # Copies of the small records, because they change while the run goes on.
         self.baseline = {uid: replace(node) for uid, node in self.nodes.items()}
@@ -177,6 +178,10 @@ class _Fold:
         run = self.runs.get(entry["run"])
         if run is not None:
             run.controls.append(entry)
+            if entry["verb"] == WAITING:
+                run.waiting = entry["reason"]
+            elif entry["verb"] in ENDS_WAIT:
+                run.waiting = ""
 
     def result(self) -> Replayed:
         specs: dict[int, NodeSpec] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fleetctl.ledger.ports import Holder, Lease, LeaseHeld, LeaseLost
+from fleetctl.ledger.ports import Holder, Lease, LeaseHeld, LeaseLost, StateError
 from fleetctl.stores.processes import Processes
 
 
@@ -88,6 +88,20 @@ def ensure(row: Row | None, lease: Lease) -> None:
     """Raises LeaseLost unless this lease is the one that is held."""
     if row is None or row.epoch != lease.epoch or row.lease is None or row.lease.lease_id != lease.lease_id:
         raise fenced(lease.fleet, lease.epoch, 0 if row is None else row.epoch)
+
+
+def unlocked(row: Row | None, fleet: str, lease_id: str) -> tuple[Row, Lease]:
+    """The row after the lease was taken away: a higher epoch, so that its holder is fenced; and that lease."""
+    if row is None or row.lease is None or row.lease.lease_id != lease_id:
+        current = (
+            "nobody holds it" if row is None or row.lease is None else f"its lock is {row.lease.lease_id}"
+        )
+        raise StateError(
+            f"the lock of fleet {fleet} is not {lease_id}: {current}",
+            hint="`fleetctl status` shows who holds the fleet, and the id of the lock",
+            code="lease.other",
+        )
+    return Row(row.epoch + 1, None), row.lease
 
 
 def held(lease: Lease) -> LeaseHeld:

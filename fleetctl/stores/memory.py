@@ -90,6 +90,11 @@ class MemoryStore:
             row = self._leases.get(fleet)
             return None if row is None else row.lease
 
+    def unlock(self, fleet: str, lease_id: str) -> Lease:
+        with self._lock:
+            self._leases[fleet], taken = judgement.unlocked(self._leases.get(fleet), fleet, lease_id)
+            return taken
+
     def check(self, lease: Lease) -> None:
         with self._lock:
             judgement.ensure(self._leases.get(lease.fleet), lease)

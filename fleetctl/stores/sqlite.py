@@ -117,6 +117,12 @@ class SqliteStore:
         rows = self._rows(_LEASE, fleet)
         return self._row_of(rows[0]).lease if rows else None
 
+    def unlock(self, fleet: str, lease_id: str) -> Lease:
+        with self._write() as db:
+            row, taken = judgement.unlocked(self._lease_row(db, fleet), fleet, lease_id)
+            self._put_lease(db, fleet, row)
+        return taken
+
     def check(self, lease: Lease) -> None:
         rows = self._rows(_LEASE, lease.fleet)
         judgement.ensure(self._row_of(rows[0]) if rows else None, lease)

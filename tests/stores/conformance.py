@@ -263,6 +263,22 @@ class Conformance:
         assert store.head(FLEET) == head
         store.append(FLEET, 1, self.sealed(head), newer.epoch)
 
+    def test_unlock_needs_the_locks_id_and_fences_its_holder(self, store: Store) -> None:
+        lease = store.acquire(FLEET, holder(), TTL_S)
+        head = store.append(FLEET, 0, self.sealed(Head()), lease.epoch)
+        with pytest.raises(StateError, match="is not wrong"):
+            store.unlock(FLEET, "wrong")
+        store.check(lease)
+        assert store.unlock(FLEET, lease.lease_id).holder == lease.holder
+        assert store.current(FLEET) is None
+        with pytest.raises(LeaseLost):
+            store.check(lease)
+        with pytest.raises(LeaseLost):
+            store.append(FLEET, 1, self.sealed(head), lease.epoch)
+        assert store.acquire(FLEET, holder("r2"), TTL_S).epoch == 3
+        with pytest.raises(StateError):
+            store.unlock("nobody", lease.lease_id)
+
     def test_of_many_racing_for_a_lease_one_gets_it(
         self, store: Store, clock: HandClock, processes: HandProcesses
     ) -> None:
