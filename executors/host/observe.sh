@@ -40,7 +40,10 @@ observe() {
   set -- /etc/systemd/system/fleetctl-*.service
   if [ -e "$1" ]; then
     printf 'section units\n'
-    systemctl show -p Id -p ActiveState -p SubState -p InvocationID -p DropInPaths "${@##*/}" 2>/dev/null
+    (
+      cd /etc/systemd/system || exit
+      systemctl show -p Id -p ActiveState -p SubState -p InvocationID -p DropInPaths -- fleetctl-*.service 2>/dev/null
+    )
   fi
   printf 'section artifacts\n'
   stat -c '%s %Y %Z %n' ../artifacts/sha256/*/* 2>/dev/null
