@@ -17,6 +17,7 @@ from manifests.address import parse
 from planner.check import check
 from planner.observed import HealthState, NodeState
 from planner.plan import FleetPlan
+from planner.spec import fields
 from tests.planner.fleets import World, compatibility, fleet, group, host, manifests, release
 
 FOLDER = Path(__file__).parent.parent / "cases" / "planner"
@@ -74,11 +75,15 @@ def _runs(world: World, uid: str, version: str) -> None:
     """Left half-way by an earlier rollout: this version is there, and the ledger knows it."""
     node = world.nodes[uid]
     made = release(version)
-    artifact = node.spec.artifact.model_copy(update={"digest": made.artifacts[0].digest})
-    spec = node.spec.model_copy(update={"version": version, "artifact": artifact})
-    node.spec = spec
-    node.values |= {"release.version": version, "artifact.digest": artifact.digest}
-    world.recorded[node.fleet][uid] = replace(world.recorded[node.fleet][uid], spec=spec)
+    old = node.spec.artifact
+    artifact = old.model_copy(
+        update={"digest": made.artifacts[0].digest, "name": made.artifacts[0].source.rpartition("/")[2]}
+    )
+    place = (f"{old.digest[7:]}/{old.name}", f"{artifact.digest[7:]}/{artifact.name}")
+    command = tuple(part.replace(*place) for part in node.spec.command)
+    node.spec = node.spec.model_copy(update={"version": version, "artifact": artifact, "command": command})
+    node.values = fields(node.spec, world.secrets)
+    world.recorded[node.fleet][uid] = replace(world.recorded[node.fleet][uid], spec=node.spec)
 
 
 @pytest.mark.parametrize("story", stories())
