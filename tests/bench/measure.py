@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,22 +50,39 @@ def process(
     )
 
 
+# A child begins its life as large as its parent, and the kernel counts that; so a small process of its own
+# starts the command, and reports its wall clock, CPU and peak memory.
+LAUNCHER = """
+import json, os, sys, time
+begun = time.perf_counter()
+pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+wall = time.perf_counter() - begun
+with open(sys.argv[1], "w") as report:
+    json.dump([wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
+               os.waitstatus_to_exitcode(status)], report)
+"""
+
+
 def _once(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None) -> Sample:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        begun = time.perf_counter()
-        child = subprocess.Popen(
-            argv, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-        )
-        _, status, usage = os.wait4(child.pid, 0)
-        wall_s = time.perf_counter() - begun
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
+    with tempfile.TemporaryDirectory() as folder:
+        out, err, report = (Path(folder) / name for name in ("out", "err", "report"))
+        with out.open("wb") as out_file, err.open("wb") as err_file:
+            subprocess.run(
+                [sys.executable, "-S", "-E", "-c", LAUNCHER, str(report), *argv],
+                cwd=cwd,
+                env={**os.environ, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out_file,
+                stderr=err_file,
+                check=True,
+            )
+        wall_s, cpu_s, peak_mib, code = json.loads(report.read_text())
         return Sample(
             wall_s=wall_s,
-            cpu_s=usage.ru_utime + usage.ru_stime,
-            peak_mib=usage.ru_maxrss / 1024,
-            code=child.returncode,
-            output=out.read(1_000_000).decode(errors="replace"),
-            errors=err.read().decode(errors="replace"),
+            cpu_s=cpu_s,
+            peak_mib=peak_mib,
+            code=code,
+            output=out.read_bytes()[:1_000_000].decode(errors="replace"),
+            errors=err.read_bytes().decode(errors="replace"),
         )
