@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,11 +122,6 @@ class Cell:
         """Drop the cell: its lease is another's, or nobody knows what the shared log holds."""
         if self.state is State.ACTIVE and self._driving is None:
             self._start(Event.LOST, error)
-
-    def damaged(self, error: CellzError) -> None:
-        """Quarantine the cell."""
-        if self.state is State.ACTIVE and self._driving is None:
-            self._start(Event.DAMAGED, error)
 
     async def _settled(self) -> None:
         driving = self._driving
@@ -357,8 +353,8 @@ class Cell:
 
     def _troubled(self, error: sqlite3.Error) -> CellzError:
         told = refusal(self.id, error)
-        if isinstance(told, Quarantined):
-            self.damaged(told)
+        if isinstance(told, Quarantined) and self._usable() and self._driving is None:
+            self._start(Event.DAMAGED, told)
         return told
 
     # -- handles and readers ------------------------------------------------------------------------
@@ -374,7 +370,8 @@ class Cell:
 
     def _close(self, db: CellDb) -> None:
         self.db = None
-        db.close()
+        with closing(db):
+            db.set_status("suspended", self._node.clock.stamp())
 
     def _shut(self, db: CellDb) -> None:
         db.checkpoint()
