@@ -6,15 +6,22 @@ main() {
   read -r boot </proc/sys/kernel/random/boot_id
   printf 'fleetctl-observe 1\nboot=%s\narch=%s\n' "$boot" "$(uname -m)"
   sed -n 's/^PRETTY_NAME="\{0,1\}\([^"]*\)"\{0,1\}$/os=\1/p' /etc/os-release 2>/dev/null
-  if [ -d "$root/nodes" ]; then
-    cd "$root/nodes" 2>/dev/null || {
-      printf 'unreadable=%s\nend\n' "$root/nodes"
-      exit 0
-    }
+  if [ ! -d "$root/nodes" ]; then
+    # Not there is one thing, and not to be seen by this user is another.
+    case $(LC_ALL=C ls -d "$root/nodes" 2>&1) in
+    *'ermission denied'*) unreadable ;;
+    esac
+  else
+    cd "$root/nodes" 2>/dev/null && ls >/dev/null 2>&1 || unreadable
     set -- */record
     if [ -e "$1" ]; then observe "$@"; fi
   fi
   printf 'end\n'
+}
+
+unreadable() {
+  printf 'unreadable=%s\nend\n' "$root/nodes"
+  exit 0
 }
 
 observe() {

@@ -9,12 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from executors.command import Command, Completed
 from executors.driver import ProbeTarget
 from executors.host import commands, parse
+from executors.host.driver import HostDriver
 from executors.host.layout import Layout, PathError
 from executors.host.process import PROCESS
 from executors.transports.local import LocalTransport
@@ -438,12 +441,22 @@ def test_a_script_cut_off_on_its_way_does_nothing(place: HostPlace, node: Node) 
     assert not folder(place).exists()
 
 
-def test_an_unreadable_root_is_an_unreachable_host_and_not_an_empty_one(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
-    place = HostPlace(tmp_path)
-    (tmp_path / "nodes").mkdir(mode=0)
-    assert not place.driver().observe(frozenset()).reachable
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may not read the folder")
+@pytest.mark.parametrize("closed", ["root", "root/nodes"])
+def test_an_unreadable_root_is_an_unreachable_host_and_not_an_empty_one(tmp_path: Path, closed: str) -> None:
+    (tmp_path / "root" / "nodes").mkdir(parents=True)
+    (tmp_path / closed).chmod(0o700)
+    for parent in (*tmp_path.parents, tmp_path):
+        if parent.stat().st_mode & 0o5 != 0o5:
+            parent.chmod(0o755)
+
+    class Nobody(LocalTransport):
+        def run(self, command: Command) -> Completed:
+            argv = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command.argv)
+            return super().run(replace(command, argv=argv))
+
+    host = HostDriver("h1", Nobody(), str(tmp_path / "root")).observe(frozenset())
+    assert (host.reachable, host.error) == (False, f"{tmp_path}/root/nodes on the host cannot be read")
 
 
 # --- many -------------------------------------------------------------------------------------------------
