@@ -207,10 +207,12 @@ class _Book:
         if not self._rolling or not down:
             return len(down)
         most = min(len(down), scope.window)
+        free = len(down)
         if scope is self._budgets[0]:
             for group in self._budgets[1:]:
                 inside = sum(1 for w in down if _in(w, group))
-                most = min(most, len(down) - inside + min(inside, group.window))
+                free -= max(inside - group.window, 0)
+            most = min(most, free)
         if self._per_host is not None:
             hosts = Counter(w.change.host for w in down)
             most = min(most, sum(min(n, self._per_host) for n in hosts.values()))
