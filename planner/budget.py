@@ -39,6 +39,11 @@ class Scope:
         return max(self.count - self.max_unavailable, 0)
 
     @property
+    def rounds_to_zero(self) -> bool:
+        """Whether a percentage allows not even one node; refused for itself, whatever is planned."""
+        return self.max_unavailable == 0 and isinstance(self.declared, str)
+
+    @property
     def available(self) -> int:
         """Available nodes when every repair is done and nothing was taken down yet."""
         return self.available_now + self.brought_back
@@ -100,7 +105,7 @@ def judge(situation: Situation, findings: Findings, found: list[Scope]) -> None:
         if scope.count == 0:
             continue
         name = f"{situation.name}, {scope.scope}" if scope.scope != FLEET else situation.name
-        if scope.max_unavailable == 0 and isinstance(scope.declared, str):
+        if scope.rounds_to_zero:
             findings.refuse(
                 "budget.rounds-to-zero",
                 "max_unavailable rounds to zero",
@@ -123,7 +128,7 @@ def room(situation: Situation, findings: Findings, found: list[Scope], works: li
     """Whether every disruption of the plan keeps its floors; what stands in the way is refused by name."""
     before = len(findings.refusals)
     for scope in found:
-        if scope.disrupted and scope.window == 0:
+        if scope.disrupted and scope.window == 0 and not scope.rounds_to_zero:
             _no_room(situation, findings, scope)
     limit = situation.fleet.rollout.max_unavailable_per_host
     if limit is not None:

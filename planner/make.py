@@ -17,7 +17,7 @@ from planner.ordered import built, in_order, ordered
 from planner.plan import Budget, FleetPlan, Plan, RolloutSettings, sealed
 from planner.recorded import Recorded
 from planner.requires import gate, ordered_fleets
-from planner.rules import environment, rebuilds
+from planner.rules import environment, ports, rebuilds
 from planner.sight import Sight, index
 from planner.situation import Findings, Situation
 from planner.spec import NodeSpec
@@ -128,6 +128,8 @@ def _fleet(
     if judgement.strategy == "rolling":
         for refusal in attempt.refusals:
             findings.refusals.append(refusal)
+    if judgement.strategy == "rolling":
+        ports(situation, findings, works)
     waves = Waves(minimum={b.scope: b.available_now for b in budgets})
     if judgement.strategy != "none" and not findings.refusals and not findings.errors:
         waves = order(situation, works, judgement.strategy, budgets)
@@ -156,9 +158,12 @@ def _document(
     settings = RolloutSettings(
         accept_downtime=situation.options.accept_downtime,
         auto_revert=rollout.auto_revert,
+        bake_ms=rollout.canary.bake if rollout.canary and waves.canary_phase is not None else 0,
+        canary_phase=waves.canary_phase,
         max_failures=rollout.max_failures,
         max_unavailable_per_host=rollout.max_unavailable_per_host,
         progress_deadline_ms=rollout.progress_deadline,
+        promotion=rollout.canary.promotion if rollout.canary else "automatic",
         strategy=judgement.strategy,
         window=waves.window,
     )

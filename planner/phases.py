@@ -25,6 +25,7 @@ class Phase:
     """Works, each with those of its steps that belong to this phase."""
 
     items: list[tuple[Work, Chain]] = field(default_factory=list)
+    canary: bool = False
 
 
 def rolling_phases(moving: list[Work], canary: int) -> list[Phase]:
@@ -50,7 +51,11 @@ def rolling_phases(moving: list[Work], canary: int) -> list[Phase]:
     first, second = down[:canary], up[: max(canary - len(down), 0)]
     waves = [early, repairs, first, second, down[len(first) :], up[len(second) :]]
     waves.append([w for w in going if w not in early] if early else going)
-    return [Phase([(w, w.links) for w in wave]) for wave in waves if wave]
+    return [
+        Phase([(w, w.links) for w in wave], canary=bool(canary) and (wave is first or wave is second))
+        for wave in waves
+        if wave
+    ]
 
 
 def full_phases(moving: list[Work]) -> list[Phase]:

@@ -73,6 +73,28 @@ def _place(situation: Situation, work: Work, name: str) -> str | None:
     return situation.place(*work.path[:2], "process", "env", name)
 
 
+def ports(situation: Situation, findings: Findings, works: list[Work]) -> None:
+    """Refuses to start a node on a port that another one still holds, in a plan that stops them one by one."""
+    held = {
+        (w.change.host, w.seen.port): w
+        for w in works
+        if w.running and w.seen is not None and w.seen.port is not None and w.new is not None
+    }
+    for work in works:
+        if work.spec is None or work.spec.port is None or not starts(work.links):
+            continue
+        holder = held.get((work.change.host, work.spec.port))
+        if holder is not None and holder is not work:
+            findings.refuse(
+                "port.held",
+                "A port is still held by another node",
+                f"{work.name} would start on port {work.spec.port} of {work.change.host}, and {holder.name} listens "
+                "there until it is changed itself",
+                place=None if work.path is None else situation.place(*work.path, "port"),
+                hint="go over a port that is free, in two plans, or accept downtime with --accept-downtime",
+            )
+
+
 def rebuilds(situation: Situation, findings: Findings, works: Iterable[Work]) -> None:
     """Refuses other bytes under the same version's name, unless the rollout allows it."""
     if situation.fleet.rollout.allow_rebuild:

@@ -39,6 +39,7 @@ class Waves:
     minimum: dict[str, int] = field(default_factory=dict)
     window: int = 0
     no_return: int | None = None
+    canary_phase: int | None = None
 
 
 def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: list[Scope]) -> Waves:
@@ -60,6 +61,8 @@ def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: 
         for work, links in phase.items:
             _add(waves.steps, work, links, number, last, book, m)
         book.close(phase)
+        if phase.canary and number < first + len(phases) - 1:
+            waves.canary_phase = number
     waves.minimum = book.minimum
     waves.window = book.window
     return waves

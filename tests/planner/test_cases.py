@@ -146,6 +146,7 @@ def _expect(plan: FleetPlan, wanted: dict[str, Any]) -> None:
         "minimum": plan.budgets[0].minimum,
         "window": plan.rollout.window,
         "no_return": None if plan.no_return is None else plan.steps[plan.no_return].node,
+        "lost": sorted(n for n, c in changes.items() if c.data_lost),
         "drift": sorted(n for n, c in changes.items() if c.drift),
     }
     for key, value in wanted.items():

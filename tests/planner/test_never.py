@@ -20,7 +20,7 @@ from tests.planner.worlds import Case, cases
 
 DOWN = ("stop", "reload")
 many = settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
