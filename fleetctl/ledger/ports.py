@@ -143,8 +143,11 @@ class Store(Journal, Leases, Documents, Protocol):
         """The 32-byte key of keyed digests; None while nothing was ever written."""
         ...
 
-    def initialise(self) -> None:
-        """Makes the state if it is not there yet (key included). Reading never does."""
+    def initialise(self, key: bytes | None = None) -> None:
+        """Makes the state if it is not there yet (key included). Reading never does.
+
+        `key` is that of the state whose entries are brought here; a state that has one keeps its own.
+        """
         ...
 
     def describe(self) -> str:

@@ -71,9 +71,15 @@ def sighted(row: Row, before: Sighting | None, machine: str, now_s: float) -> Si
     return Sighting(row.token, machine, now_s)
 
 
-def granted(row: Row | None, fleet: str, holder: Holder, ttl_s: float, lease_id: str, at: str) -> Row:
-    """The row after a grant: a higher epoch than any before."""
-    epoch = 1 if row is None else row.epoch + 1
+def granted(
+    row: Row | None, fleet: str, holder: Holder, ttl_s: float, lease_id: str, at: str, *, floor: int = 0
+) -> Row:
+    """The row after a grant: a higher epoch than any before.
+
+    `floor` is that of the journal's last entry: in a state that was migrated or restored, entries are older
+    than the lease, and hosts refuse an epoch below the one that they have seen.
+    """
+    epoch = max(floor, 0 if row is None else row.epoch) + 1
     return Row(epoch, Lease(fleet, lease_id, epoch, holder, at, at, ttl_s))
 
 

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any
 
 from executors.clock import Clock, rfc3339
-from fleetctl.ledger.entries import encode, sha256_hex, verified
+from fleetctl.ledger.entries import decode, encode, sha256_hex, verified
 from fleetctl.ledger.ports import Head, Holder, JournalConflict, Lease, StateError
 from fleetctl.stores import judgement
 from fleetctl.stores.judgement import Row, Sighting
@@ -66,7 +66,8 @@ class MemoryStore:
                 self._sightings[fleet] = judgement.sighted(row, sighting, self._processes.machine(), now_s)
                 raise judgement.held(row.lease)
             at = rfc3339(self._clock.now())
-            row = judgement.granted(row, fleet, holder, ttl_s, self._clock.new_id(), at)
+            floor = epoch_of(self._journals.get(fleet, [])[-1:])
+            row = judgement.granted(row, fleet, holder, ttl_s, self._clock.new_id(), at, floor=floor)
             self._leases[fleet] = row
             self._sightings.pop(fleet, None)
             assert row.lease is not None
@@ -115,10 +116,10 @@ class MemoryStore:
     def secrets_key(self) -> bytes | None:
         return self._key
 
-    def initialise(self) -> None:
+    def initialise(self, key: bytes | None = None) -> None:
         with self._lock:
             if self._key is None:
-                self._key = fresh_key(self._clock)
+                self._key = key or fresh_key(self._clock)
 
     def describe(self) -> str:
         return "memory"
@@ -149,6 +150,11 @@ def chained(
         previous, lineage = sha256_hex(data), entry["lineage"]
         rows.append((data, previous))
     return rows, Head(sequence, previous, lineage)
+
+
+def epoch_of(last: Sequence[tuple[bytes, str]]) -> int:
+    """The epoch of the journal's last entry (bytes, hash); 0 where there is none. Epochs only grow along it."""
+    return int(decode(last[0][0], "the journal's last entry")["epoch"]) if last else 0
 
 
 def fresh_key(clock: Clock) -> bytes:

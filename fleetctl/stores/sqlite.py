@@ -21,7 +21,7 @@ from fleetctl.ledger.entries import decode, verified
 from fleetctl.ledger.ports import Head, Holder, Lease
 from fleetctl.stores import judgement
 from fleetctl.stores.judgement import Row, Sighting
-from fleetctl.stores.memory import START, chained, fresh_key, missing
+from fleetctl.stores.memory import START, chained, epoch_of, fresh_key, missing
 from fleetctl.stores.processes import Processes
 from fleetctl.stores.sqlite_file import damaged, open_reader, open_writer, translated
 from manifests.digest import sha256
@@ -84,7 +84,9 @@ class SqliteStore:
             taken = judgement.may_take(row, sighting, self._processes, now_s)
             if taken:
                 at = rfc3339(self._clock.now())
-                row = judgement.granted(row, fleet, holder, ttl_s, self._clock.new_id(), at)
+                floor = epoch_of([(body, digest) for _, digest, body in db.execute(_LAST, (fleet,))])
+                new_id = self._clock.new_id()
+                row = judgement.granted(row, fleet, holder, ttl_s, new_id, at, floor=floor)
                 self._put_lease(db, fleet, row)
                 db.execute("DELETE FROM sightings WHERE fleet = ?", (fleet,))
             else:
@@ -146,7 +148,7 @@ class SqliteStore:
         rows = self._rows("SELECT value FROM meta WHERE name = 'secrets_key'")
         return bytes(rows[0][0]) if rows else None
 
-    def initialise(self) -> None:
+    def initialise(self, key: bytes | None = None) -> None:
         assert not self._read_only, "a reader does not make a state"
         with self._lock:
             if self._connection is None:
@@ -154,7 +156,7 @@ class SqliteStore:
         with self._write() as db:
             db.execute(
                 "INSERT OR IGNORE INTO meta (name, value) VALUES ('secrets_key', ?)",
-                (fresh_key(self._clock),),
+                (key or fresh_key(self._clock),),
             )
 
     def describe(self) -> str:
