@@ -130,7 +130,7 @@ class App:
         if request.method != _PLAIN_METHODS[route]:
             return 405, b"", [(b"allow", _PLAIN_METHODS[route].encode())]
         if route == "/health":
-            return 200, orjson.dumps(health()), []
+            return 200, orjson.dumps(health(node)), []
         if route == "/ready":
             status = 503 if node.draining else 200
             return status, orjson.dumps({"status": "draining" if node.draining else "ready"}), []

@@ -208,6 +208,9 @@ class Settings:
     alarm_scan: float = _setting(
         _seconds(0.05, 3600), "5", "Seconds between looks for alarms of cells nobody holds."
     )
+    release: str = _setting(
+        _text, "", "Version shown by /health and /state; that of the installed distribution when empty."
+    )
     log_level: str = _setting(_level, "info", "debug, info, warning or error.")
     otel: bool = _setting(_flag, "false", "Trace with OpenTelemetry, configured by its own OTEL_* variables.")
 

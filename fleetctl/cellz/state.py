@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fleetctl.cellz.lifecycle import State
 from fleetctl.cellz.node import Node
 from fleetctl.cellz.upkeep import resident_bytes
+from fleetctl.version import __version__
 
 _COMING = (State.ACQUIRING, State.RESTORING)
 
 
-def daemon_version() -> str:
-    """Return the version of the installed distribution."""
-    try:
-        return version("fleetctl")
-    except PackageNotFoundError:
-        return "0+unknown"
-
-
-def health() -> dict[str, str]:
+def health(node: Node) -> dict[str, str]:
     """Return the original's answer of GET /health."""
-    return {"status": "ok", "service": "cellz", "version": daemon_version()}
+    return {"status": "ok", "service": "cellz", "version": node.settings.release or __version__}
 
 
 def state_json(node: Node) -> dict[str, Any]:
@@ -33,7 +25,7 @@ def state_json(node: Node) -> dict[str, Any]:
     dirty = sum(1 for cell in resident if cell.db is not None and not cell.db.clean)
     return {
         "service": "cellz",
-        "version": daemon_version(),
+        "version": node.settings.release or __version__,
         "node": node.node_id,
         "address": node.address,
         "epoch": node.epoch,
