@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
 from executors.transport import Transport
-from manifests.schema.host import Host
+from manifests.schema.host import Host, Libvirt
 from manifests.schema.release import Substrate
 from manifests.secret import Secret
 
@@ -81,6 +81,10 @@ def reader(
                 from executors.docker.reader import DockerReader
 
                 return DockerReader(host.name, *_engine(host, access))
+            case "qemu":
+                from executors.libvirt.reader import LibvirtReader
+
+                return LibvirtReader(host.name, *_libvirt(host, access), access.clock)
             case _:
                 raise _unknown(host, substrate)
 
@@ -102,6 +106,10 @@ def driver(
                 from executors.docker.driver import DockerDriver
 
                 return DockerDriver(host.name, *_engine(host, access))
+            case "qemu":
+                from executors.libvirt.driver import LibvirtDriver
+
+                return LibvirtDriver(host.name, *_libvirt(host, access), access.clock)
             case _:
                 raise _unknown(host, substrate)
 
@@ -130,6 +138,20 @@ def _engine(host: Host, access: Access) -> tuple[Callable[[], docker.APIClient],
 
     transport = _transport(host, access)
     return lambda: client(host, transport), transport
+
+
+def _libvirt(host: Host, access: Access) -> tuple[Libvirt, Callable[[], str], Transport]:
+    """Its settings, how to get the URI of its socket, and the transport for probes: of an SSH host the same
+    connection carries the socket.
+    """
+    from executors.libvirt import address
+
+    settings, transport = host.libvirt or Libvirt(), _transport(host, access)
+    if host.ssh is None:
+        return settings, lambda: address.local(settings.uri), transport
+    forwarded = cache(transport.forward_unix)  # type: ignore[attr-defined]  # of an SSH host it is one that can
+    socket = address.socket_of(settings.uri)
+    return settings, lambda: address.with_socket(settings.uri, str(forwarded(socket))), transport
 
 
 @contextmanager

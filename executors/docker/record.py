@@ -14,8 +14,9 @@ from typing import Any
 
 from executors.docker import names
 from executors.driver import Operation
+from executors.files import bytes_of
 from manifests.secret import Secret
-from planner.spec import FileSpec, NodeSpec
+from planner.spec import NodeSpec
 
 # A record or a managed file past this was not written by us.
 FILE_MAX_B = 64 * 2**20
@@ -36,19 +37,6 @@ def record_of(operation: Operation) -> dict[str, str]:
 def has_files_volume(inspected: Mapping[str, Any]) -> bool:
     """Whether the container mounts the node's own folder."""
     return any(m.get("Destination") == names.NODE_DIR for m in inspected.get("Mounts") or [])
-
-
-def bytes_of(file: FileSpec, secrets: Mapping[str, Secret]) -> bytes:
-    """A file's content: written out, from its source (verified against its digest), or a secret's value."""
-    if file.secret is not None:
-        return secrets[file.secret].reveal().encode()
-    if file.source is not None:
-        with open(file.source, "rb") as source:  # noqa: PTH123 - this module has no other use for paths
-            data = source.read()
-        if file.digest is not None and "sha256:" + hashlib.sha256(data).hexdigest() != file.digest:
-            raise ValueError(f"{file.source} has changed since the plan was made")
-        return data
-    return (file.content or "").encode()
 
 
 def tar_of(files: Mapping[str, tuple[bytes, int]]) -> bytes:

@@ -1,0 +1,1 @@
+"""The driver of the `qemu` substrate: virtual machines of a libvirt."""

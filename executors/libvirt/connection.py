@@ -1,0 +1,176 @@
+"""One connection to a libvirt: opened when first needed, and made anew when libvirt was restarted.
+
+libvirt's events come from one loop for the whole process. A new connection registers for them again, and
+everything that waits for one looks again: an event that came in between was missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from executors.clock import Clock
+from executors.driver import DriverError
+
+T = TypeVar("T")
+
+# A peer that is silent for so long is taken for gone; calls that wait for it end.
+KEEPALIVE_S = 5
+KEEPALIVE_COUNT = 3
+# Between two attempts to reach a libvirt that is starting.
+RETRY_S = 0.25
+# Without an event something may still have changed: events are only faster.
+LOOK_AGAIN_S = 1.0
+INSTALL = "pip install 'fleetctl[libvirt]' (it needs libvirt-dev, pkg-config and a C compiler)"
+
+_loop_lock = threading.Lock()
+_loop: threading.Thread | None = None
+
+
+class Unreachable(DriverError):
+    """A libvirt does not answer."""
+
+    code = "libvirt.unreachable"
+
+
+def library() -> Any:
+    """The binding; raises DriverError with the command that installs it."""
+    try:
+        import libvirt
+    except ImportError as e:
+        raise DriverError(f"the Python module 'libvirt' cannot be used: {e}: {INSTALL}", hint=INSTALL) from e
+    return libvirt
+
+
+class Connection:
+    """Safe for several threads. `uri` is asked anew for each connection: through SSH its socket is another one."""
+
+    def __init__(self, label: str, uri: Callable[[], str], clock: Clock, timeout_s: float) -> None:
+        self._label = label
+        self._uri = uri
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._made: Any = None
+        self._changed = threading.Condition()
+        self._closed = False
+        self.libvirt = library()
+
+    def get(self) -> Any:
+        """A connection that is alive. One that was lost is made anew, within the timeout. Raises Unreachable."""
+        with self._lock:
+            if self._made is not None and not alive(self._made, self.libvirt):
+                with contextlib.suppress(self.libvirt.libvirtError):
+                    self._made.close()
+                self._made = self._open(self._timeout_s)
+            elif self._made is None:
+                self._made = self._open(0.0)
+            return self._made
+
+    def read(self, look: Callable[[Any], T]) -> T:
+        """Runs a look; when the connection is lost meanwhile, all of it once more over a new one."""
+        while True:
+            connection = self.get()
+            try:
+                return look(connection)
+            except self.libvirt.libvirtError:
+                if alive(connection, self.libvirt):
+                    raise
+                # `get` bounds the waiting, and raises when libvirt does not come back.
+
+    def lost(self) -> bool:
+        """Whether the present connection has ended: a call that failed on it has no answer."""
+        return self._made is None or not alive(self._made, self.libvirt)
+
+    def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until `done`, looking again at every event and once in a while; False: it did not come."""
+        deadline = self._clock.monotonic() + timeout_s
+        while not done():
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                return False
+            with self._changed:
+                self._changed.wait(min(left, LOOK_AGAIN_S))
+        return True
+
+    def close(self) -> None:
+        """Ends it; it is not used again."""
+        with self._lock:
+            self._closed = True
+            if self._made is not None:
+                with contextlib.suppress(self.libvirt.libvirtError):
+                    self._made.close()
+                self._made = None
+
+    def _open(self, timeout_s: float) -> Any:
+        if self._closed:
+            raise Unreachable(f"{self._label}: the connection was closed")
+        _start_loop(self.libvirt)
+        deadline = self._clock.monotonic() + timeout_s
+        while True:
+            uri = self._uri()
+            try:
+                made = self.libvirt.open(uri)
+            except self.libvirt.libvirtError as e:
+                if self._clock.monotonic() >= deadline:
+                    raise Unreachable(
+                        f"{self._label}: libvirt at {uri} does not answer: {e}", hint=_hint(str(e))
+                    ) from e
+                self._clock.sleep(RETRY_S)
+                continue
+            self._register(made)
+            return made
+
+    def _register(self, made: Any) -> None:
+        with contextlib.suppress(self.libvirt.libvirtError):
+            made.setKeepAlive(KEEPALIVE_S, KEEPALIVE_COUNT)
+        with contextlib.suppress(self.libvirt.libvirtError):
+            made.domainEventRegisterAny(
+                None, self.libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._on_event, None
+            )
+        self._notify()
+
+    def _on_event(self, *_: object) -> None:
+        self._notify()
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def alive(connection: Any, libvirt: Any) -> bool:
+    """Whether libvirt still holds the other end."""
+    try:
+        return bool(connection.isAlive())
+    except libvirt.libvirtError:
+        return False
+
+
+def _start_loop(libvirt: Any) -> None:
+    """Events need a loop that is there before the first connection; one serves the whole process."""
+    global _loop
+    with _loop_lock:
+        if _loop is None:
+            # Errors come as exceptions; libvirt would also print them.
+            libvirt.registerErrorHandler(lambda *_: None, None)
+            libvirt.virEventRegisterDefaultImpl()
+            _loop = threading.Thread(target=_run_loop, args=(libvirt,), name="libvirt-events", daemon=True)
+            _loop.start()
+
+
+def _run_loop(libvirt: Any) -> None:
+    while True:
+        try:
+            libvirt.virEventRunDefaultImpl()
+        except libvirt.libvirtError:
+            return
+
+
+def _hint(why: str) -> str | None:
+    if "Permission denied" in why or "authentication" in why:
+        return "the user that runs fleetctl needs rights on the socket (group libvirt)"
+    if "No such file" in why or "Connection refused" in why:
+        return "start libvirtd, or name its socket: libvirt: {uri: 'qemu+unix:///system?socket=PATH'}"
+    return None

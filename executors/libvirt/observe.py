@@ -1,0 +1,172 @@
+"""What libvirt says of a domain -> ObservedNode. Pure.
+
+Crashed, paused and suspended domains are told apart: a crashed one ended, a paused one may go on, and one
+that suspended itself has to be woken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from executors.libvirt import metadata
+from executors.libvirt.metadata import Metadata
+from executors.libvirt.read_back import Surroundings, read_back
+from planner.observed import HealthState, NodeState, ObservedNode
+from planner.plan import StepKind
+
+# virDomainState of libvirt's API; the numbers are part of its ABI.
+NOSTATE, RUNNING, BLOCKED, PAUSED, SHUTDOWN, SHUTOFF, CRASHED, PMSUSPENDED = range(8)
+_STATES = {
+    NOSTATE: "in no state",
+    RUNNING: "running",
+    BLOCKED: "running",
+    PAUSED: "paused",
+    SHUTDOWN: "shutting down",
+    SHUTOFF: "shut off",
+    CRASHED: "crashed",
+    PMSUSPENDED: "suspended by the guest",
+}
+# virDomainShutoffReason and virDomainPausedReason.
+_SHUTOFF_REASONS = {
+    1: "by the guest",
+    2: "destroyed",
+    3: "crashed",
+    4: "migrated away",
+    5: "saved",
+    6: "failed to start",
+    7: "from a snapshot",
+    8: "libvirt ended it",
+}
+_PAUSED_REASONS = {
+    1: "by a user",
+    2: "migrating",
+    3: "being saved",
+    4: "being dumped",
+    5: "an input or output error",
+    6: "its watchdog",
+    7: "from a snapshot",
+    8: "shutting down",
+    9: "a snapshot is taken",
+    10: "crashed",
+    11: "starting",
+    12: "after a migration",
+    13: "after a migration that failed",
+}
+ACTIVE = frozenset({RUNNING, BLOCKED, PAUSED, SHUTDOWN, PMSUSPENDED})
+# What was meant to be off: never started since it was placed, or stopped by us.
+_MEANT_OFF = frozenset({StepKind.CREATE.value, StepKind.STOP.value, StepKind.ADOPT.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A domain as one look found it. `live` is None while it is off; `number` is its id while it runs."""
+
+    uuid: str
+    state: int
+    reason: int
+    number: int
+    defined: ET.Element
+    live: ET.Element | None = None
+    persistent: bool = True
+
+    @property
+    def active(self) -> bool:
+        """Whether QEMU runs."""
+        return self.state in ACTIVE
+
+    @property
+    def now(self) -> ET.Element:
+        """What runs, or else what is defined."""
+        return self.live if self.live is not None else self.defined
+
+    @property
+    def ours(self) -> Metadata | None:
+        """What it says of itself; None: it is not ours. Raises ValueError when that is damaged."""
+        found = metadata.find(self.now)
+        return None if found is None else metadata.read(found)
+
+
+def is_ours(seen: Seen) -> bool:
+    """Whether our metadata is on it."""
+    return metadata.find(seen.now) is not None
+
+
+def words(seen: Seen) -> str:
+    """State and reason for people."""
+    return state_words(seen.state, seen.reason)
+
+
+def state_words(state: int, reason: int) -> str:
+    """State and reason for people."""
+    reasons: Mapping[int, str] = {SHUTOFF: _SHUTOFF_REASONS, PAUSED: _PAUSED_REASONS}.get(state, {})
+    why = reasons.get(reason)
+    return _STATES.get(state, f"state {state}") + (f" ({why})" if why else "")
+
+
+def instance(seen: Seen) -> str | None:
+    """Names this very start: libvirt counts every start of every domain, and the operation tells hosts' boots apart."""
+    if not seen.active:
+        return None
+    found = metadata.find(seen.now)
+    return f"{seen.number}.{(found.get('operation') or '')[:12] if found is not None else ''}"
+
+
+def node_state(seen: Seen, effect: str) -> NodeState:
+    """The state in the planner's words. `effect` is the last of ours."""
+    if seen.state in (RUNNING, BLOCKED, SHUTDOWN):
+        return NodeState.RUNNING
+    if seen.state in (PAUSED, PMSUSPENDED):
+        return NodeState.PAUSED
+    if seen.state == SHUTOFF:
+        return NodeState.STOPPED if effect in _MEANT_OFF else NodeState.EXITED
+    return NodeState.EXITED if seen.state == CRASHED else NodeState.DAMAGED
+
+
+def node(seen: Seen, around: Surroundings, address: str | None = None) -> ObservedNode | None:
+    """The domain as an observed node; None: it is not ours. `address` is the one that was found for it."""
+    try:
+        ours = seen.ours
+    except ValueError as e:
+        return _damaged(seen, str(e))
+    if ours is None:
+        return None
+    defined = seen.defined if seen.live is not None else None
+    fields = read_back(seen.now, defined, ours.fields, ours.uid, around)
+    return ObservedNode(
+        uid=ours.uid,
+        fleet=ours.fleet,
+        name=ours.node,
+        lineage=ours.lineage,
+        epoch=ours.epoch,
+        generation=ours.generation,
+        version=ours.version,
+        digest=fields.get("artifact.digest", ours.digest),
+        fields=fields,
+        state=node_state(seen, ours.effect),
+        health=HealthState.UNKNOWN,
+        instance=instance(seen),
+        operation=ours.operation,
+        attempt=ours.attempt,
+        port=ours.port,
+        address=address or ours.address,
+        detail=words(seen),
+    )
+
+
+def _damaged(seen: Seen, why: str) -> ObservedNode:
+    found = metadata.find(seen.now)
+    given = {} if found is None else found.attrib
+    return ObservedNode(
+        uid=given.get("uid", ""),
+        fleet=given.get("fleet", ""),
+        name=given.get("node", ""),
+        lineage=given.get("lineage", ""),
+        epoch=0,
+        generation=0,
+        version=given.get("version", ""),
+        digest=given.get("digest", ""),
+        state=NodeState.DAMAGED,
+        detail=f"{words(seen)}; {why}",
+    )

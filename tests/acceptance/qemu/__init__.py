@@ -1,0 +1,1 @@
+"""The real command over virtual machines of a private libvirt."""
