@@ -27,6 +27,8 @@ BEGUN_MAX = 64
 """Nodes under way at once beside the window: new and dead ones cost no availability, but each costs attention."""
 SCAN_MAX = 256
 """How far past a blocked node to look for one that may go (another host, a dead node)."""
+SCAN_FULL_MAX = 8
+"""The same while the window is full: only a dead node could go then, and the planner puts those first."""
 
 
 def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
@@ -41,8 +43,8 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
         want_sample(rollout, out)
         return
     blocked: list[tuple[int, str]] = []
-    first = ""
-    while rollout.begin and len(blocked) < SCAN_MAX and rollout.may_begin:
+    first, limit = "", SCAN_MAX
+    while rollout.begin and len(blocked) < limit and rollout.may_begin:
         entry = heapq.heappop(rollout.begin)
         state = rollout.steps[entry[1]]
         if state.status is not Status.WAITING:
@@ -55,6 +57,8 @@ def begin_what_may(rollout: Rollout, out: list[Effect], now_s: float) -> None:
         if why:
             blocked.append(entry)
             first = first or why
+            if rollout.disrupted >= rollout.plan.rollout.window:
+                limit = SCAN_FULL_MAX
             if rollout.under_way >= max(BEGUN_MAX, rollout.plan.rollout.window):
                 break
             continue

@@ -93,7 +93,6 @@ def _end(rollout: Rollout, state: StepState, status: Status) -> None:
     state.status = status
     rollout.running.pop(state.key, None)
     rollout.pending[state.step.phase] -= 1
-    rollout.dirty = True
 
 
 def _fail_node(rollout: Rollout, node: NodeState, why: str) -> None:

@@ -71,6 +71,7 @@ class Sim:
     crash_at: int | None = None
     checks_epoch: bool = True
     edges: int = 0
+    latency_s: float = 0.2
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -164,7 +165,7 @@ class Sim:
             clock=self.clock,
             holder=holder,
             observe=self._observe,
-            pool=lambda: SimPool(self.clock, self.rng, self._between),
+            pool=lambda: SimPool(self.clock, self.rng, self._between, self.latency_s),
         )
 
     def _observe(

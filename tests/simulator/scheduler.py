@@ -55,7 +55,10 @@ class SimPool:
     `between` is called before every piece: there the world moves on, and another engine may run.
     """
 
-    def __init__(self, clock: SimClock, rng: Random, between: Callable[[], None]) -> None:
+    def __init__(
+        self, clock: SimClock, rng: Random, between: Callable[[], None], latency_s: float = 0.2
+    ) -> None:
+        self._latency_s = latency_s
         self._clock = clock
         self._rng = rng
         self._between = between
@@ -79,7 +82,7 @@ class SimPool:
             return self._events.pop(0)
         if self._ready:
             _, work = self._ready.pop(self._rng.randrange(len(self._ready)))
-            self._clock.at_s += self._rng.uniform(0.001, 0.2)
+            self._clock.at_s += self._rng.uniform(self._latency_s / 200, self._latency_s)
             self._between()
             return work()
         wake_s = min(until_s, self._delayed[0][0]) if self._delayed else until_s
