@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from executors.clock import Clock
-from fleetctl.settings import Settings
+from fleetctl.settings import RemoteState, Settings
 
 if TYPE_CHECKING:
     from executors.driver import Driver, Reader
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fleetctl.engine.observer import Observer
     from fleetctl.ledger.ports import Store
     from fleetctl.ledger.replay import Replayed
+    from fleetctl.stores.s3 import S3Store
     from manifests.schema.host import Host
 
 STATE_FILE = "state.db"
@@ -32,9 +33,22 @@ _ASKING = threading.Lock()
 def open_store(settings: Settings, clock: Clock, *, read_only: bool) -> Store:
     """The state of these settings. Read-only: creates nothing, and an absent one is empty. Raises StateError."""
     from fleetctl.stores.processes import SystemProcesses
+
+    if settings.remote is not None:
+        return open_bucket(settings.remote, clock, read_only=read_only)
     from fleetctl.stores.sqlite import SqliteStore
 
     return SqliteStore(settings.state / STATE_FILE, clock, SystemProcesses(), read_only=read_only)
+
+
+def open_bucket(remote: RemoteState, clock: Clock, *, read_only: bool) -> S3Store:
+    """The state in a bucket, as `open_store` gives it."""
+    from fleetctl.stores.processes import SystemProcesses
+    from fleetctl.stores.s3 import S3Store
+    from fleetctl.stores.s3_bucket import Place
+
+    place = Place(remote.bucket, remote.prefix, remote.endpoint)
+    return S3Store(place, clock, SystemProcesses(), read_only=read_only)
 
 
 def replayed(store: Store, fleets: Iterable[str]) -> dict[str, Replayed]:

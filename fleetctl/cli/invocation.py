@@ -33,7 +33,7 @@ class Timings:
 
 @dataclass(slots=True)
 class Invocation:
-    """One call of fleetctl. `debug` shows tracebacks; `accept_new_host_keys` trusts SSH hosts seen for the first time; `environ` is the process's environment."""
+    """One call of fleetctl. `debug` shows tracebacks; `accept_new_host_keys` trusts SSH hosts seen for the first time; `state_endpoint` is where the state's bucket is; `environ` is the process's environment."""
 
     terminal: Terminal
     environ: Mapping[str, str]
@@ -41,6 +41,7 @@ class Invocation:
     timings: Timings
     debug: bool = False
     accept_new_host_keys: bool = False
+    state_endpoint: str | None = None
 
     @classmethod
     def of_process(cls, environ: Mapping[str, str]) -> Invocation:

@@ -54,12 +54,32 @@ _file_option = click.option(
     metavar="PATH",
     help="A manifest file or folder; may be repeated, later ones overlay earlier ones.",
 )
-_state_option = click.option(
+_only_state_option = click.option(
     "--state",
     default=None,
-    metavar="DIR",
-    help="The state's folder (default: .fleetctl beside the manifest).",
+    metavar="PLACE",
+    help="The state's folder (default: .fleetctl beside the manifest), or s3://BUCKET/PREFIX.",
 )
+
+
+def _state_endpoint(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    del param
+    if value:
+        ctx.find_root().obj.state_endpoint = value
+
+
+state_endpoint_option = click.option(
+    "--state-endpoint",
+    metavar="URL",
+    expose_value=False,
+    callback=_state_endpoint,
+    help="The S3-compatible store that has the state's bucket (default: AWS).",
+)
+
+
+def _state_option(command: Command) -> Command:
+    """--state and --state-endpoint."""
+    return _only_state_option(state_endpoint_option(command))
 
 
 def manifest_options(command: Command) -> Command:
@@ -197,6 +217,7 @@ def resolve_settings(
         invocation.environ,
         beside=beside,
         state=state,
+        state_endpoint=invocation.state_endpoint,
         parallelism=parallelism,
         accept_new_host_keys=invocation.accept_new_host_keys,
     )

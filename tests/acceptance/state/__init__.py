@@ -1,0 +1,1 @@
+"""State that several folders share, through the real command."""
