@@ -6,8 +6,10 @@ The keys of every model here are in alphabetical order (see `planner.ordered`).
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from manifests.schema.base import Model
+from planner.ordered import AsText
 from planner.spec import ReleaseIdentity
 
 
@@ -41,7 +43,7 @@ class Change(Model):
     fleetctl. `data_lost`: its data folder goes with it.
     """
 
-    action: Action
+    action: Annotated[Action, AsText]
     after: ReleaseIdentity | None = None
     available: bool = False
     before: ReleaseIdentity | None = None

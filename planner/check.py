@@ -141,29 +141,31 @@ def _change(plan: FleetPlan, change: Change, steps: list[Step], found: list[str]
 
 
 def _generations(change: Change, steps: list[Step], found: list[str]) -> None:
+    """That each step is for what the ones before it leave, and that no generation is used again."""
     name, generation = change.node, 0
-    old = steps[0].precondition.generation if steps[0].precondition is not None else None
+    first = steps[0].precondition
+    old = first.generation if first is not None else None
     for step in steps:
+        kind, now = step.kind, step.generation
+        if now < generation:
+            found.append(f"{name}: {kind} goes back to generation {now}")
+        generation = now
         pre = step.precondition
-        if step.generation < generation:
-            found.append(f"{name}: {step.kind} goes back to generation {step.generation}")
-        generation = step.generation
         if pre is None:
             continue
-        if step.kind == "create":
-            if step.generation <= (old or 0) or step.generation != change.generation:
-                found.append(f"{name}: generation {step.generation} is not a new one")
+        if kind == "create":
+            if now <= (old or 0) or now != change.generation:
+                found.append(f"{name}: generation {now} is not a new one")
             if pre.generation not in (None, old) or (
                 change.action == "create" and pre.generation is not None
             ):
                 found.append(f"{name}: create expects what the steps before it do not leave")
-        elif pre.generation != step.generation:
-            found.append(
-                f"{name}: {step.kind} is for generation {step.generation} and expects {pre.generation}"
-            )
-        wanted = change.after if step.kind == "start" else change.before
-        if pre.generation is not None and pre.release != wanted:
-            found.append(f"{name}: {step.kind} expects another release than the change has")
+        elif pre.generation != now:
+            found.append(f"{name}: {kind} is for generation {now} and expects {pre.generation}")
+        if pre.generation is not None:
+            wanted = change.after if kind == "start" else change.before
+            if pre.release is not wanted and pre.release != wanted:
+                found.append(f"{name}: {kind} expects another release than the change has")
 
 
 def _staged(plan: FleetPlan, found: list[str]) -> None:

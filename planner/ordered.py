@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V")
@@ -65,6 +66,14 @@ def _ordered(value: Any) -> Any:
     if isinstance(value, dict):
         return in_order({k: _ordered(v) for k, v in value.items()})
     return value
+
+
+class AsText:
+    """Marks a StrEnum's field: it is text already, and is written as such instead of asked for its value."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return {**handler(source), "serialization": core_schema.simple_ser_schema("str")}
 
 
 Sorted = Annotated[V, AfterValidator(_ordered)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import PrivateAttr
 
@@ -17,7 +17,7 @@ from manifests.digest import canonical_json, sha256
 from manifests.schema.base import Model
 from manifests.schema.host import Host
 from planner.change import Change
-from planner.ordered import Sorted
+from planner.ordered import AsText, Sorted
 from planner.spec import NodeSpec, ReleaseIdentity
 
 FORMAT_VERSION = "1.0"
@@ -78,11 +78,11 @@ class Step(Model):
     available: Availability | None = None
     deadline_ms: int
     disrupts: bool = False
-    floor: Floor = Floor.NONE
+    floor: Annotated[Floor, AsText] = Floor.NONE
     generation: int = 0
     host: str
     id: int
-    kind: StepKind
+    kind: Annotated[StepKind, AsText]
     node: str | None
     phase: int = 0
     precondition: Precondition | None = None

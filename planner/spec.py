@@ -214,7 +214,7 @@ def _secret_field(ref: str, secrets: Mapping[str, str]) -> str:
 
 def config_digest(node_fields: Mapping[str, str]) -> str:
     """The pin of a node's managed fields: sha256 of their canonical JSON."""
-    text = "{" + ",".join([f"{_quoted(k)}:{_quoted(node_fields[k])}" for k in sorted(node_fields)]) + "}"
+    text = "{" + ",".join([f"{_quoted(k)}:{_quoted(v)}" for k, v in sorted(node_fields.items())]) + "}"
     # Only keys past ASCII sort differently in the RFC.
     return sha256(text.encode()) if text.isascii() else digest_of(dict(node_fields))
 

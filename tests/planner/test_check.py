@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.change import Change
+from planner.change import Action, Change
 from planner.check import check
 from planner.plan import Availability, FleetPlan, Floor, Plan, Precondition, Refusal, Step, Verdict, sealed
 from tests.planner.fleets import World, compatibility, fleet, group, manifests
@@ -130,6 +130,10 @@ MUTATIONS: dict[str, tuple[Callable[[], Plan], Callable[[Plan], Plan]]] = {
     "an old generation": (upgrade, lambda p: stepped(p, "create", generation=1)),
     "a generation that jumps back": (upgrade, lambda p: stepped(p, "start", generation=1)),
     "the change has another generation": (upgrade, lambda p: changed(p, generation=7)),
+    "creates what is there": (
+        upgrade,
+        lambda p: changed(p, action=Action.CREATE),
+    ),
     "stops another generation": (upgrade, lambda p: stepped(p, "stop", generation=5)),
     "expects another release": (
         upgrade,
