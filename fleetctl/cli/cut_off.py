@@ -10,8 +10,9 @@ from fleetctl.settings import Settings
 
 
 def ensure_none(invocation: Invocation, settings: Settings, fleets: Iterable[str]) -> None:
-    """Raises UnknownOutcome for a run that was cut off, LeaseHeld for one that is under way elsewhere."""
-    from fleetctl.engine.errors import UnknownOutcome
+    """Raises UnknownOutcome (5) for a run that was cut off, RunWaiting (8) for one that waits for a person, and
+    LeaseHeld (6) for one that is under way elsewhere."""
+    from fleetctl.engine.errors import RunWaiting, UnknownOutcome
 
     store = bootstrap.open_store(settings, invocation.clock, read_only=True)
     try:
@@ -19,6 +20,12 @@ def ensure_none(invocation: Invocation, settings: Settings, fleets: Iterable[str
     finally:
         store.close()
     for run in open_runs:
+        if run.waiting:
+            raise RunWaiting(
+                f"run {run.run} of fleet/{run.fleet} ({run.command} of {run.who}, begun {run.started_at}) waits: "
+                f"{run.waiting}",
+                hint="go on with it, or end it: fleetctl resume, promote or abort",
+            )
         # Its holder may be alive: then this is somebody else's work, and no loss.
         bootstrap.ensure_free(settings, invocation.clock, run.fleet)
         raise UnknownOutcome(

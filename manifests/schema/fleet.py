@@ -174,9 +174,15 @@ class Drain(Model):
 
 
 class Canary(Model):
-    """The first nodes of a rollout, alone: all of them must be healthy before the others start."""
+    """The first nodes of a rollout, alone: all of them must be healthy before the others start.
 
+    They must stay healthy for `bake`; then the others follow, where `promotion` is manual only after a person
+    has said `fleetctl promote`.
+    """
+
+    bake: DurationMs = 0
     count: Annotated[int, Field(ge=1)] = 1
+    promotion: Literal["automatic", "manual"] = "automatic"
 
 
 class Rollout(Model):
