@@ -7,11 +7,12 @@ act once more (docs/effects.md), and unique names keep it from creating twice.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executors.docker import config, names, observe, record
-from executors.docker.evidence import EFFECTS, fenced, impossible, settled
+from executors.docker.evidence import EFFECTS, STILL_RUNNING, fenced, impossible, settled
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
 from executors.driver import DriverError, Operation, StagedArtifact
@@ -36,7 +37,31 @@ class DockerDriver(DockerReader):
         self._images: Images | None = None
 
     def lookup(self, operation: Operation) -> Outcome:
-        return self._engine_errors(lambda: settled(operation, self._state(operation.uid)), sent=True)
+        def look() -> Outcome:
+            found = settled(operation, self._state(operation.uid))
+            if operation.effect is StepKind.STOP and found.code == STILL_RUNNING:
+                return self._stopping(operation) or found
+            return found
+
+        return self._engine_errors(look, sent=True)
+
+    def _stopping(self, operation: Operation) -> Outcome | None:
+        """Unknown while it may be draining: the engine keeps the latest signals that it has sent among its events."""
+        inspected = self._inspect(names.container(operation.uid))
+        if inspected is None:
+            return None
+        now_s = observe.epoch_s(self._api().info()["SystemTime"])
+        # Past this the engine itself has sent SIGKILL; what runs then was not stopped.
+        since_s = max(
+            observe.epoch_s(inspected["State"]["StartedAt"]),
+            now_s - operation.spec.drain.timeout / 1000 - config.STOP_SLACK_S,
+        )
+        filters = {"container": inspected["Id"], "event": "kill"}
+        sent = self._api().events(since=f"{since_s:.9f}", until=f"{now_s:.9f}", filters=filters, decode=True)
+        wanted = str(int(signal.Signals[f"SIG{operation.spec.drain.signal}"]))
+        if any(event["Actor"]["Attributes"].get("signal") == wanted for event in sent):
+            return unknown("docker.stopping", "the signal was sent, and it has not ended yet")
+        return None
 
     def stage(self, pin: ArtifactPin, local_path: str) -> None:
         from docker.errors import DockerException

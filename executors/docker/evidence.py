@@ -12,6 +12,7 @@ from executors.driver import Operation
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from planner.plan import StepKind
 
+STILL_RUNNING = "docker.still_running"
 State = tuple[Mapping[str, Any], Mapping[str, str] | None]
 """An inspected container and the record in its files volume."""
 
@@ -132,7 +133,7 @@ def _stopped(operation: Operation, state: State | None) -> Outcome:
         return succeeded("docker.gone", "there is no such container, so nothing runs")
     inspected = state[0]
     if inspected["State"].get("Running") or inspected["State"].get("Restarting"):
-        return failed("docker.still_running", "it runs")
+        return failed(STILL_RUNNING, "it runs")
     return succeeded(
         "docker.stopped",
         exit_code=inspected["State"].get("ExitCode"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from executors.docker import names
@@ -26,6 +27,11 @@ _HEALTH = {
     "unhealthy": HealthState.FAILING,
     "starting": HealthState.UNKNOWN,
 }
+
+
+def epoch_s(text: str) -> float:
+    """Seconds since 1970 of a time as the engine writes it (RFC 3339, nanoseconds)."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def owned(inspected: Mapping[str, Any]) -> bool:

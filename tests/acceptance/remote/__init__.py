@@ -1,0 +1,1 @@
+"""The real command over SSH hosts and Docker engines of the laboratory."""
