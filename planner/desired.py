@@ -44,6 +44,10 @@ def desire(situation: Situation, findings: Findings) -> tuple[list[Desired], set
     uids = set()
     for placed in place(situation, findings):
         uids.add(placed.uid)
+        back = situation.options.back.get(placed.uid)
+        if back is not None:
+            out.append(Desired(placed, back, fields(back, situation.secrets)))
+            continue
         node = placed.node
         pin = (node.release if node else None) or placed.group.release or situation.fleet.release
         own = node.name if node is not None and node.process is not None else None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from manifests.address import Address, FleetAddress, GroupAddress, HostAddress, NodeAddress
+from planner.spec import NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """`accept_downtime` allows a full plan; `targets` leave everything else as it is; `fleets` names the
     fleets to plan (none: all); `adopt` takes over nodes of another lineage; `destroy` plans the end of
-    every node of the fleets.
+    every node of the fleets. `back` has the specification, by uid, of nodes that go back to an earlier one,
+    whatever the manifests want of them now (`fleetctl rollback`; the targets name the same nodes).
     """
 
     accept_downtime: bool = False
@@ -19,6 +22,7 @@ class Options:
     fleets: tuple[str, ...] = ()
     adopt: bool = False
     destroy: bool = False
+    back: Mapping[str, NodeSpec] = field(default_factory=dict)
 
     def covers(self, fleet: str, group: str, name: str, host: str) -> bool:
         """Whether the plan may touch this node."""

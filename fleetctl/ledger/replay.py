@@ -56,11 +56,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A fleet's journal, replayed: the recorded state, the run that is open, and all runs in order."""
+    """A fleet's journal, replayed: the recorded state, the run that is open, and all runs in order.
+
+    `last` is the newest run of which an effect succeeded; its `baseline` and that of the open run are filled in.
+    """
 
     recorded: Recorded
     open_run: Run | None
     runs: tuple[Run, ...]
+    last: Run | None = None
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class _Fold:
         self.runs: dict[str, Run] = {}
         self.open: Run | None = None
         self.baseline: dict[str, _Node] = {}
+        self.last: Run | None = None
+        self.last_baseline: dict[str, _Node] = {}
         self.handlers: Mapping[str, Callable[[Entry], None]] = {
             Kind.RUN_STARTED.value: self.run_started,
             Kind.OPERATION.value: self.operation,
@@ -141,6 +147,8 @@ class _Fold:
         move(None if before is None else before.state, record.state, record.by)
         if before is None:
             run.effects += 1
+        if record.state is State.SUCCEEDED and run is self.open:
+            self.last, self.last_baseline = run, self.baseline
         run.attempts[record.operation_id] = run.operations[record.step] = record
 
     def node_placed(self, entry: Entry) -> None:
@@ -209,6 +217,8 @@ class _Fold:
 
         if self.open is not None:
             self.open.baseline = {uid: node(n) for uid, n in self.baseline.items()}
+        if self.last is not None and self.last is not self.open:
+            self.last.baseline = {uid: node(n) for uid, n in self.last_baseline.items()}
         return Replayed(
             recorded=Recorded(
                 fleet=self.fleet,
@@ -222,6 +232,7 @@ class _Fold:
             ),
             open_run=self.open,
             runs=tuple(self.runs.values()),
+            last=self.last,
         )
 
 
