@@ -37,4 +37,5 @@ def test_the_list_is_complete() -> None:
 def test_never_over_many_fleets(prop: Callable[..., Any]) -> None:
     inner = prop.hypothesis.inner_test  # type: ignore[attr-defined]
     many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-    many(given(*PROPERTIES[prop])(inner))()
+    soaked: Any = many(given(*PROPERTIES[prop])(inner))
+    soaked()
