@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.executors import toolboxes
-from tests.executors.conformance import Conformance
+from tests.executors.conformance import RecordConformance
 from tests.executors.places import HostPlace, Place, SimulatedPlace
 
 
-class TestSimulated(Conformance):
+class TestSimulated(RecordConformance):
     @pytest.fixture
     def place(self) -> Iterator[Place]:
         yield SimulatedPlace()
 
 
 @pytest.mark.parametrize("toolbox", toolboxes.NAMES)
-class TestHostOnThisMachine(Conformance):
+class TestHostOnThisMachine(RecordConformance):
     @pytest.fixture
     def place(self, tmp_path: Path, toolbox: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         toolboxes.put_on_path(toolbox, tmp_path / "tools", monkeypatch)

@@ -18,7 +18,7 @@ from manifests.schema.host import Host
 from planner.observed import NodeState
 from planner.plan import StepKind
 from planner.spec import fields
-from tests.executors.conformance import UID, Conformance
+from tests.executors.conformance import UID, RecordConformance
 from tests.executors.places import KEYED, SECRETS, Node, Place, operation, wait_for
 from tests.executors.systemd_place import ROOT, SystemdPlace
 from tests.lab.hosts import HostLab
@@ -58,7 +58,9 @@ def node(place: SystemdPlace) -> Node:
     return Node(place, UID)
 
 
-class TestSystemd(Conformance):
+class TestSystemd(RecordConformance):
+    repeats = 20  # each is an exec over SSH
+
     @pytest.fixture
     def place(self, place: Place) -> Place:
         return place
