@@ -8,8 +8,8 @@ which a model holds its values; so the plan's models keep theirs sorted, and not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, TypeVar
+from functools import cache, lru_cache
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -18,6 +18,8 @@ M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V")
 
 _new = object.__new__
+# Different settings of one fleet are few; what falls out of this is only built again.
+SHARED_MAX = 4096
 _set = object.__setattr__
 
 
@@ -46,9 +48,24 @@ def _order(kind: type[BaseModel]) -> tuple[str, ...]:
 
 
 def ordered(model: M) -> M:
-    """An equal model that holds its keys, and those of what is inside it, in order."""
+    """An equal model that holds its keys, and those of what is inside it, in order.
+
+    Nodes of a group share their health, drain and limits: the same value gives the same object.
+    """
+    try:
+        return cast("M", _shared(model))
+    except TypeError:  # it holds a mapping, so it has no hash
+        return _rebuilt(model)
+
+
+def _rebuilt(model: M) -> M:
     kind = type(model)
     return built(kind, {name: _ordered(model.__dict__[name]) for name in _order(kind)})
+
+
+@lru_cache(maxsize=SHARED_MAX)
+def _shared(model: BaseModel) -> BaseModel:
+    return _rebuilt(model)
 
 
 def in_order(mapping: Mapping[str, V]) -> dict[str, V]:

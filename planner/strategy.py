@@ -79,12 +79,16 @@ def _worse(pairs: Pairs, one: str, other: str) -> Verdict:
 
 
 def _once(verdicts: list[Verdict]) -> list[Verdict]:
-    """Each verdict once; one for a transition stands for the same one of versions that only meet."""
-    found: dict[tuple[str, str], Verdict] = {}
+    """Each verdict once. One for a transition stands for the same versions that only meet, unless only theirs
+    is rolling.
+    """
+    moving = {frozenset((v.from_, v.to)): v for v in verdicts if not v.together}
+    found: dict[tuple[str, str, bool], Verdict] = {}
     for verdict in verdicts:
-        known = found.get((verdict.from_, verdict.to))
-        if known is None or (known.together and not verdict.together):
-            found[verdict.from_, verdict.to] = verdict
+        own = moving.get(frozenset((verdict.from_, verdict.to)))
+        if verdict.together and own is not None and (own.mode == "rolling" or verdict.mode != "rolling"):
+            continue
+        found.setdefault((verdict.from_, verdict.to, verdict.together), verdict)
     return list(found.values())
 
 

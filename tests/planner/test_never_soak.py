@@ -36,6 +36,6 @@ def test_the_list_is_complete() -> None:
 @pytest.mark.parametrize("prop", PROPERTIES, ids=lambda p: p.__name__.removeprefix("test_never_"))
 def test_never_over_many_fleets(prop: Callable[..., Any]) -> None:
     inner = prop.hypothesis.inner_test  # type: ignore[attr-defined]
-    many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-    soaked: Any = many(given(*PROPERTIES[prop])(inner))
+    many: Any = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    soaked = many(given(*PROPERTIES[prop])(inner))
     soaked()
