@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.planner import test_never as never
 from tests.planner.worlds import cases
 
-EXAMPLES = 3_000
+EXAMPLES = 2_000
 SEEDS = st.integers(0, 2**32)
 PROPERTIES: dict[Callable[..., Any], tuple[Any, ...]] = {
     never.test_never_is_a_floor_crossed_whatever_the_order: (cases(), SEEDS),
@@ -37,5 +37,6 @@ def test_the_list_is_complete() -> None:
 def test_never_over_many_fleets(prop: Callable[..., Any]) -> None:
     inner = prop.hypothesis.inner_test  # type: ignore[attr-defined]
     many: Any = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-    soaked = many(given(*PROPERTIES[prop])(inner))
+    given_any: Any = given
+    soaked = many(given_any(*PROPERTIES[prop])(inner))
     soaked()
