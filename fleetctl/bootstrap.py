@@ -7,9 +7,10 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from executors.clock import Clock
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from executors.registry import Access
     from fleetctl.engine.apply import Engine
     from fleetctl.engine.observer import Observer
-    from fleetctl.ledger.ports import Store
+    from fleetctl.ledger.ports import Holder, Store
     from fleetctl.ledger.replay import Replayed
     from fleetctl.stores.s3 import S3Store
+    from fleetctl.stores.s3_journal import Compacted
+    from fleetctl.stores.transfer import Copied
+    from fleetctl.stores.upkeep import Verdict
     from manifests.schema.host import Host
 
 STATE_FILE = "state.db"
@@ -162,3 +166,80 @@ def ensure_free(settings: Settings, clock: Clock, fleet: str) -> None:
     """Raises LeaseHeld when a run that is alive holds this fleet."""
     with closing(open_store(settings, clock, read_only=False)) as store, holding(store, [fleet], "look"):
         pass
+
+
+# A state as a whole: `fleetctl state` and `fleetctl store` end here.
+
+
+def open_file(path: Path, clock: Clock, *, read_only: bool) -> Store:
+    """The state in one file, as `backup` writes it. Raises StateError."""
+    from fleetctl.stores.processes import SystemProcesses
+    from fleetctl.stores.sqlite import SqliteStore
+
+    return SqliteStore(path, clock, SystemProcesses(), read_only=read_only)
+
+
+def migrate(source: Store, target: Store, clock: Clock) -> list[Copied]:
+    """Copies a state and closes the source, so that one of them has authority. Raises LeaseHeld, StateError."""
+    from fleetctl.stores import transfer
+
+    holder = _this_process(clock, "state migrate")
+    # Fleets that an earlier try has closed already, before it was cut off, stay closed.
+    still_here = transfer.not_moved(source, target.describe())
+    with transfer.holding(source, still_here, holder):
+        copied = transfer.copy(source, target, holder)
+    transfer.leave(source, [c for c in copied if c.fleet in still_here], holder, target.describe())
+    return copied
+
+
+def backup(source: Store, path: Path, clock: Clock) -> list[Copied]:
+    """Writes a state into one file for its owner only; a run that is under way goes on. Raises StateError."""
+    from fleetctl.ledger.ports import StateError
+    from fleetctl.stores import transfer
+
+    if path.exists():
+        raise StateError(f"{path} is there already", hint="name a new file; a backup replaces nothing")
+    unfinished = path.with_name(f".{path.name}.{clock.new_id()}.unfinished")
+    try:
+        with closing(open_file(unfinished, clock, read_only=False)) as target:
+            copied = transfer.copy(source, target, _this_process(clock, "state backup"))
+        os.link(unfinished, path)
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
+    return copied
+
+
+def restore(path: Path, target: Store, clock: Clock) -> list[Copied]:
+    """Brings a backup into an empty place, and records that in its journals. Raises StateError."""
+    from fleetctl.ledger.ports import StateError
+    from fleetctl.stores import transfer
+
+    if not path.is_file():
+        raise StateError(f"there is no backup {path}", code="state.missing")
+    holder = _this_process(clock, "state restore")
+    with closing(open_file(path, clock, read_only=True)) as source:
+        copied = transfer.copy(source, target, holder)
+    transfer.mark_restored(target, copied, holder, clock, path.name)
+    return copied
+
+
+def verify(store: Store, fleets: Sequence[str]) -> list[Verdict]:
+    """Proves everything that a state holds. Raises StateError where nothing can be read."""
+    from fleetctl.stores import upkeep
+
+    return upkeep.verify(store, fleets or store.fleets())
+
+
+def compact(remote: RemoteState, fleets: Sequence[str], clock: Clock) -> Iterator[Compacted]:
+    """Seals the journals of a state in a bucket, each while it is held. Raises LeaseHeld, StateError."""
+    with closing(open_bucket(remote, clock, read_only=False)) as store:
+        for fleet in fleets or store.fleets():
+            with holding(store, [fleet], "state compact"):
+                yield store.compact(fleet)
+
+
+def _this_process(clock: Clock, command: str) -> Holder:
+    from fleetctl.stores.processes import SystemProcesses, this_process
+
+    return this_process(SystemProcesses(), run=clock.new_id(), who=_who(), command=command)

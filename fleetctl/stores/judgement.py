@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from fleetctl.ledger.ports import Holder, Lease, LeaseHeld, LeaseLost, StateError
 from fleetctl.stores.processes import Processes
 
+MOVED_RUN = "moved"
+"""The run that holds a fleet of a state that was migrated, so that no other one begins there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
@@ -113,6 +116,12 @@ def unlocked(row: Row | None, fleet: str, lease_id: str) -> tuple[Row, Lease]:
 def held(lease: Lease) -> LeaseHeld:
     """The error that names the holder and since when."""
     h = lease.holder
+    if h.run == MOVED_RUN:
+        return LeaseHeld(
+            f"fleet {lease.fleet} is closed here: {h.command} at {lease.acquired_at} by {h.who}",
+            hint="name that place with --state or FLEETCTL_STATE",
+            code="state.moved",
+        )
     return LeaseHeld(
         f"fleet {lease.fleet} is held by run {h.run} ({h.command}) of {h.who} on {h.host}, process {h.pid}, "
         f"since {lease.acquired_at}",

@@ -141,7 +141,7 @@ def proxy(target: str, faults: Faults) -> Iterator[str]:
         # Nagle and delayed acknowledgements would add 40 ms to each small answer.
         disable_nagle_algorithm = True
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, *args: object) -> None:
             pass
 
         def answer(self) -> None:
