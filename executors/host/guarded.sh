@@ -450,8 +450,7 @@ do_stop() {
   r_want=stopped
   begin
   ended=drained
-  sup_signal "$signal"
-  now_cs
+  ask_to_stop
   stop_until=$((now + drain_cs))
   while sup_alive; do
     now_cs
@@ -469,6 +468,13 @@ do_stop() {
     finish succeeded host.killed "it did not end within its drain timeout and was killed"
   fi
   finish succeeded host.drained "it ended after SIG$signal (exit status ${exit_code:-unknown})"
+}
+
+ask_to_stop() { # noted first, so that a lookup knows whether the signal may be out, and since when
+  now_cs
+  printf '%s %s\n' "$operation" "$now" >"$dir/stopping" ||
+    finish failed host.record "$dir/stopping cannot be written (disk full?); the node was not asked to stop"
+  sup_signal "$signal"
 }
 
 do_reload() {
@@ -563,7 +569,12 @@ lookup_begun() {
   stop)
     sup_alive || sup_leftovers || answer succeeded host.found "the process has ended"
     ! sup_ending || answer unknown host.stopping "it was cut off, and its supervisor is ending the process; look again"
-    answer failed host.still_running "it was cut off; the process runs, and nobody will kill it any more"
+    { read -r asked_by asked_at <"$dir/stopping"; } 2>/dev/null || asked_by=''
+    [ "$asked_by" = "$operation" ] || answer failed host.still_running "it was cut off before the node was asked to stop"
+    now_cs
+    [ "$now" -ge $((asked_at + drain_cs)) ] ||
+      answer unknown host.stopping "it was cut off; the node was asked to stop and may still be draining; look again"
+    answer failed host.still_running "it was asked to stop, did not within its drain timeout, and nobody will kill it"
     ;;
   create) answer failed host.incomplete "it was cut off while files were written; repeating it is harmless" ;;
   reload) answer unknown host.interrupted "it was cut off; whether the signal was sent left no trace" ;;

@@ -23,7 +23,7 @@ DEFAULT_ROOT = "/var/lib/fleetctl"
 # Names that the driver itself keeps in a node's folder: a node's own file must not stand there.
 RESERVED = frozenset(
     {"record", "lock", "barred", "env", "launch", "run", "spec.json", "fields.json", "placed", "sums"}
-    | {"process", "exit", "log", "token", "gate", "owned"}
+    | {"process", "exit", "log", "token", "stopping", "gate", "owned"}
 )
 # These would break line-oriented lists of paths on the host.
 _FORBIDDEN = frozenset(chr(c) for c in range(32)) | {"\x7f", "\\"}

@@ -197,7 +197,7 @@ class HostPlace:
         self.run_cut(
             operation,
             "place() { kill -KILL $$; }; verify_artifact() { kill -KILL $$; }; "
-            "sup_signal() { kill -KILL $$; }; sup_reload() { kill -KILL $$; }; "
+            "ask_to_stop() { kill -KILL $$; }; sup_reload() { kill -KILL $$; }; "
             "sup_remove() { kill -KILL $$; }; sup_facts_adopt=1",
         )
 

@@ -109,7 +109,7 @@ class SystemdPlace:
     def cut_off(self, operation: Operation) -> None:
         self.run_cut(
             operation,
-            "place() { kill -KILL $$; }; verify_artifact() { kill -KILL $$; }; systemd_signal() { kill -KILL $$; }; "
+            "place() { kill -KILL $$; }; verify_artifact() { kill -KILL $$; }; ask_to_stop() { kill -KILL $$; }; "
             "systemd_reload() { kill -KILL $$; }; systemd_remove() { kill -KILL $$; }",
         )
 

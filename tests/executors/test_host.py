@@ -543,6 +543,20 @@ def test_a_stop_killed_while_draining_is_settled_by_the_process(place: HostPlace
     assert (found.state, found.code) == ("succeeded", "host.found")
 
 
+def test_a_stop_cut_off_while_draining_is_unknown_until_the_drain_timeout(
+    place: HostPlace, node: Node
+) -> None:
+    """Asked to stop, the node may end at any moment; past the timeout it will not, since nobody kills it."""
+    start(node, place, env={"STUBBORN": "1"}, drain=Drain.model_construct(signal="TERM", timeout=1_500))
+    cut = node.operation(STOP)
+    place.run_cut(cut, "nap() { kill -KILL $$; }")
+    found = node.driver.lookup(cut)
+    assert (found.state, found.code) == ("unknown", "host.stopping")
+    wait_for(lambda: node.driver.lookup(cut).final, "the drain timeout passes")
+    found = node.driver.lookup(cut)
+    assert (found.state, found.code) == ("failed", "host.still_running")
+
+
 def test_a_reload_killed_in_the_middle_stays_unknown(place: HostPlace, node: Node) -> None:
     node.run()
     cut = node.operation(RELOAD, generation=2)
