@@ -16,9 +16,10 @@ from typing import Any
 import yaml
 
 from tests.acceptance.cli import FLEETCTL, Result
+from tests.acceptance.remote.outside import Outside
 from tests.lab.hosts import HostLab
 from tests.lab.images import NODE_PORT, NODE_SCRIPT, node_image
-from tests.lab.watcher import Endpoint, Watcher, page
+from tests.lab.watcher import Endpoint, page
 
 VERSIONS = ("1.0.0", "1.1.0")
 ROOT = "/var/lib/fleetctl"
@@ -181,9 +182,18 @@ class Fleet:
         """What each node answers for a page."""
         return {name: page(*place, path, timeout_s=5.0) for name, place in self.endpoints.items()}
 
-    def watch(self) -> Watcher:
+    def watch(self) -> Outside:
         """An outside client of all nodes, for a `with` block."""
-        return Watcher(self.endpoints)
+        return Outside(self.endpoints)
+
+    def kept(self, watch: Outside, least: int | None = None) -> None:
+        """The outside client saw nodes go, and never fewer left than the floor (or exactly `least`)."""
+        assert watch.went_down, "the client saw nothing, so it proves nothing"
+        story = {name: watch.outages(name) for name in self.endpoints}
+        if least is None:
+            assert watch.fewest_available >= self.floor, f"floor {self.floor}: {story}"
+        else:
+            assert watch.fewest_available == least, f"{least} expected: {story}"
 
     @property
     def count(self) -> int:
