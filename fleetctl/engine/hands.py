@@ -70,7 +70,7 @@ class Hands:
                 local = "" if pin.in_registry else str(self.fetch(pin))
                 self.driver(effect.host, effect.substrate).stage(pin, local)
         except FleetctlError as e:
-            error = e.message
+            error = e.message if e.hint is None else f"{e.message} ({e.hint})"
         except OSError as e:
             error = str(e)
         return Staged(effect.step, error, self.clock.monotonic())
