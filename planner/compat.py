@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Literal
 
-from manifests.manifest import Manifests
+from manifests.manifest import SHIPPED, Manifests
 from manifests.schema.compatibility import Pair, When
 from planner.change import Action
 from planner.plan import Verdict
@@ -38,26 +38,28 @@ class Pairs:
         self._declared: dict[tuple[str, str], Verdict] = {}
         self._back: dict[tuple[str, str], Verdict] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
-        plain: list[tuple[Pair, Verdict]] = []
+        always: list[tuple[Pair, Verdict]] = []
         conditional: list[tuple[Pair, Verdict]] = []
         for n, doc in enumerate(d for d in manifests.compatibility if d.product == product):
             for i, pair in enumerate(doc.pairs):
                 span = manifests.where(("Compatibility", f"{product}#{n}"), ("pairs", i))
                 place = None if span is None else str(span)
-                self.last_place = place or self.last_place
-                (plain if pair.when is None else conditional).append((pair, _verdict(product, pair, place)))
+                if place is not None and not place.startswith(SHIPPED):
+                    self.last_place = place
+                (always if pair.when is None else conditional).append((pair, _verdict(product, pair, place)))
         held = list(works) if conditional else []
         for pair, verdict in conditional:
             if pair.when is not None and not holds(pair.when, held):
-                self.elsewhere.setdefault((pair.from_, pair.to), (verdict, pair.when))
+                self.elsewhere.setdefault((plain(pair.from_), plain(pair.to)), (verdict, pair.when))
             else:
                 self._add(verdict)
-        for _, verdict in plain:
+        for _, verdict in always:
             self._add(verdict)
 
     def _add(self, verdict: Verdict) -> None:
-        self._declared.setdefault((verdict.from_, verdict.to), verdict)
-        self._back.setdefault((verdict.to, verdict.from_), verdict)
+        key = (plain(verdict.from_), plain(verdict.to))
+        self._declared.setdefault(key, verdict)
+        self._back.setdefault((key[1], key[0]), verdict)
 
     def transition(self, old: str, new: str) -> Verdict:
         """What is declared of going from one version to another."""
@@ -70,8 +72,11 @@ class Pairs:
     def _judge(self, old: str, new: str) -> Verdict:
         if old == new:
             return Verdict(from_=old, mode="same", product=self.product, reverse="rolling", to=new)
-        declared, other = self._declared.get((old, new)), self._back.get((old, new))
+        key = (plain(old), plain(new))
+        declared, other = self._declared.get(key), self._back.get(key)
         if declared is not None:
+            if (declared.from_, declared.to) != (old, new):
+                declared = declared.model_copy(update={"from_": old, "to": new})
             if other is None:
                 return declared
             # The other direction is written out as well: it says what the way back is.
@@ -97,6 +102,8 @@ class Pairs:
 
     def path(self, old: str, new: str) -> list[Verdict]:
         """The shortest declared way of more than one transition; empty when there is none."""
+        v = "v" if old.startswith("v") and new.startswith("v") else ""
+        old, new = plain(old), plain(new)
         ways: dict[str, list[str]] = defaultdict(list)
         for key in [*self._declared, *self._back]:
             if self.transition(*key).mode in ("rolling", "full") and key[1] not in ways[key[0]]:
@@ -110,11 +117,16 @@ class Pairs:
             for step in ways[way[-1]]:
                 if step == new:
                     whole = (*way, new)
-                    return [self.transition(a, b) for a, b in pairwise(whole)]
+                    return [self.transition(v + a, v + b) for a, b in pairwise(whole)]
                 if step not in seen:
                     seen.add(step)
                     queue.append((*way, step))
         return []
+
+
+def plain(version: str) -> str:
+    """A version without its leading v: pairs hold for v1.0.0 as for 1.0.0, though the two are other texts."""
+    return version.removeprefix("v")
 
 
 def _verdict(product: str, pair: Pair, place: str | None) -> Verdict:

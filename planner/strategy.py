@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from planner.compat import Pairs, mixed, transitions
+from planner.compat import Pairs, mixed, plain, transitions
 from planner.plan import Verdict
 from planner.situation import Findings, Situation
 from planner.work import Work
@@ -163,7 +163,7 @@ def _says(verdict: Verdict, pairs: Pairs) -> str:
         says = f"this way is closed{reason}"
         if back.mode not in ("refuse", "unknown"):
             says = f"as the way back from {old} it {declared.get(back.reverse, 'is closed')}{reason}"
-    other = pairs.elsewhere.get((old, new))
+    other = pairs.elsewhere.get((plain(old), plain(new)))
     if other is not None:
         found, when = other
         settings = ", ".join(f"{name}={value}" for name, value in when.env.items())

@@ -1,0 +1,1 @@
+"""Compatibility tables that ship with the package, one YAML document a product."""
