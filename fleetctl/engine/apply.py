@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from executors.clock import Clock
@@ -19,7 +19,7 @@ from fleetctl.engine.restore import restore
 from fleetctl.engine.rollout import Identity, Rollout, build
 from fleetctl.engine.signals import heard
 from fleetctl.ledger import entries
-from fleetctl.ledger.ports import Head, Holder, Lease, Store
+from fleetctl.ledger.ports import Head, Holder, Lease, StateError, Store
 from fleetctl.ledger.replay import Replayed, Run, replay
 from manifests.errors import ExitCode
 from planner.plan import FleetPlan, Plan, encode
@@ -206,8 +206,14 @@ def acquire(
     for fleet in todo:
         lease = engine.store.acquire(fleet.fleet, holder, LEASE_TTL_S)
         leases[fleet.fleet] = lease
-        stack.callback(engine.store.release, lease)
+        stack.callback(_give_back, engine.store, lease)
     return leases
+
+
+def _give_back(store: Store, lease: Lease) -> None:
+    """A state that cannot be written keeps the lease; then its holder counts as dead when this process ends."""
+    with suppress(StateError):
+        store.release(lease)
 
 
 def hands_for(engine: Engine, todo: Sequence[FleetPlan]) -> Hands:

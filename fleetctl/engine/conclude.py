@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetctl.engine import revert
 from fleetctl.engine.events import Effect, Finish, Journal, Report
-from fleetctl.engine.rollout import Rollout, Status
+from fleetctl.engine.rollout import Halt, Rollout, Status
 from fleetctl.engine.tally import count
 from fleetctl.ledger import entries
 from manifests.errors import ExitCode
@@ -36,13 +36,21 @@ def conclude(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
         _reverted(rollout, out)
     elif rollout.halt is None and rollout.failures == 0:
         _finish(rollout, "succeeded", ExitCode.OK, "done", out)
-    elif rollout.halt is not None and rollout.halt.result in ("stale", "aborted"):
+    elif rollout.halt is None:
+        allowed = f"within the {rollout.plan.rollout.max_failures} failures allowed"
+        _finish(rollout, "failed", ExitCode.FAILED, allowed, out)
+    elif _ends(rollout.halt, rollout.failures):
         _finish(rollout, rollout.halt.result, rollout.halt.exit_code, rollout.halt.reason, out)
     elif revert.turn_back(rollout, out, now_s):
         return False
     else:
         _failed(rollout, out)
     return True
+
+
+def _ends(halt: Halt, failures: int) -> bool:
+    """Whether it ends where it stands: told to, or stale without anything having failed."""
+    return halt.result == "aborted" or (halt.result == "stale" and failures == 0)
 
 
 def _failed(rollout: Rollout, out: list[Effect]) -> None:

@@ -53,9 +53,12 @@ def needed(journals: Iterable[tuple[Recorded, Iterable[Mapping[str, Any]]]]) -> 
     for recorded, entries in journals:
         live = {n.uid: n for n in recorded.live().values()}
         healthy: dict[str, dict[tuple[Place, tuple[str, ...]], None]] = {uid: {} for uid in live}
+        placed: dict[str, Mapping[str, Any]] = {}
         for entry in entries:
-            if entry.get("kind") == Kind.NODE_HEALTHY.value and entry["uid"] in live:
-                spec = entry["spec"]
+            if entry.get("kind") == Kind.NODE_PLACED.value:
+                placed[entry["uid"]] = entry["spec"]
+            elif entry.get("kind") == Kind.NODE_HEALTHY.value and entry["uid"] in live:
+                spec = placed[entry["uid"]]
                 key = ((str(spec["host"]), str(spec["substrate"])), _digests(spec))
                 healthy[entry["uid"]].pop(key, None)
                 healthy[entry["uid"]][key] = None

@@ -79,10 +79,9 @@ _GRAVITY = ("aborted", "failed", "stale", "unknown")
 
 
 def _healthy(rollout: Rollout, state: StepState, node: NodeState, out: list[Effect], now_s: float) -> None:
-    assert state.spec is not None
     node.healthy = True
     rollout.set_available(node, True, now_s)
-    out.append(Journal((entries.node_healthy(node.uid, state.step.generation, state.spec, state.key),)))
+    out.append(Journal((entries.node_healthy(node.uid, state.step.generation, state.key),)))
     took_s = now_s - state.begun_s
     out.append(
         Report("healthy", node.name, f"healthy after {took_s:.1f} s ({state.last_answer or 'running'})")

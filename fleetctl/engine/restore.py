@@ -25,7 +25,7 @@ def restore(rollout: Rollout, run: Run) -> None:
             controls.on_controlled(rollout, entry["verb"], entry["who"], ignored)
         else:
             rollout.halt = Halt("failed", ExitCode.FAILED, entry["reason"])
-            revert.prepare(rollout, entry["way"])
+            revert.prepare(rollout, entry["way"], full=entry.get("full", False))
             _restore(rollout, run)
 
 

@@ -38,15 +38,12 @@ def turn_back(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
         out.append(Report("note", name, f"stays as it is: {why}"))
     if not nodes:
         return False
-    way: Way = [
-        {"uid": n.uid, "generation": n.generation, "kinds": [k.value for k in kinds_back(n, n.before)]}
-        for n in nodes
-        if n.before is not None
-    ]
+    way: Way = [_part(n, n.before) for n in nodes if n.before is not None]
+    full = any(_edge(rollout, n) == "full" for n in nodes)
     reason = "" if rollout.halt is None else rollout.halt.reason
-    out.append(Journal((entries.control(VERB, ENGINE, way=way, reason=reason),)))
+    out.append(Journal((entries.control(VERB, ENGINE, way=way, full=full, reason=reason),)))
     out.append(Report("halt", None, f"going back to the last healthy specification: {len(nodes)} nodes"))
-    prepare(rollout, way)
+    prepare(rollout, way, full=full)
     rollout.progress_s = now_s
     for state in list(rollout.steps.values()):
         if state.key.startswith(PREFIX) and state.waits == 0:
@@ -63,9 +60,9 @@ def candidates(rollout: Rollout) -> tuple[list[NodeState], list[tuple[str, str]]
             continue
         if node.before is None:
             closed.append((node.name, "it was never healthy before"))
-        elif node.spec is not None and not allowed(rollout, node.spec, node.before):
+        elif not allowed(rollout, node):
             closed.append(
-                (node.name, f"no declared way leads from {node.spec.version} back to {node.before.version}")
+                (node.name, f"no declared way leads from {_version(node)} back to {node.before.version}")
             )
         elif node.spec != node.before or not node.available:
             nodes.append(node)
@@ -73,20 +70,41 @@ def candidates(rollout: Rollout) -> tuple[list[NodeState], list[tuple[str, str]]
     return nodes, closed
 
 
-def allowed(rollout: Rollout, now: NodeSpec, before: NodeSpec) -> bool:
-    """Whether the pairs allow going back over this edge: rolling, or full where downtime was accepted."""
-    if now.identity == before.identity:
-        return True
+def allowed(rollout: Rollout, node: NodeState) -> bool:
+    """Whether the pairs allow this node to go back: rolling, or full where downtime was accepted in the plan."""
+    edge = _edge(rollout, node)
+    return edge == "rolling" or (edge == "full" and rollout.plan.rollout.accept_downtime)
+
+
+def _edge(rollout: Rollout, node: NodeState) -> str:
+    """How the pairs judge the way back of this node; a change that keeps the release can always be undone."""
+    now, before = node.spec, node.before
+    if now is None or before is None or now.identity == before.identity:
+        return "rolling"
     for verdict in rollout.plan.verdicts:
         if verdict.product == now.product and (verdict.from_, verdict.to) == (before.version, now.version):
-            if verdict.reverse == "rolling":
-                return True
-            return verdict.reverse == "full" and rollout.plan.rollout.accept_downtime
-    return False
+            return verdict.reverse
+    return "never"
 
 
-def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]]) -> None:
-    """Adds the steps of the way back to the rollout, as the journal names them: a recovered run finds the same."""
+def _version(node: NodeState) -> str:
+    return "" if node.spec is None else node.spec.version
+
+
+def _part(node: NodeState, spec: NodeSpec) -> dict[str, Any]:
+    """One node's part of the way, from where a fresh look found it."""
+    seen = node.observed
+    generation = node.generation if seen is None else max(seen.generation, node.generation)
+    absent = seen is None and not node.unseen
+    kinds = kinds_back(node, spec, absent=absent)
+    return {"uid": node.uid, "generation": generation, "absent": absent, "kinds": [k.value for k in kinds]}
+
+
+def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]], *, full: bool) -> None:
+    """Adds the steps of the way back to the rollout, as the journal names them: a recovered run finds the same.
+
+    `full`: the two versions must not meet, so all stop, then all change, then all start.
+    """
     rollout.told = rollout.told or count(rollout)
     rollout.reverting = True
     for state in rollout.steps.values():
@@ -96,60 +114,73 @@ def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]]) -> None:
     rollout.go_on.clear()
     rollout.parked.clear()
     rollout.pending.clear()
-    rollout.phase, rollout.phases, rollout.phase_failed = 0, [0], False
+    rollout.phase, rollout.phase_failed = 0, False
     staged: dict[Place, StepState] = {}
     for part in way:
-        kinds = tuple(StepKind(k) for k in part["kinds"])
-        _chain(rollout, rollout.nodes[part["uid"]], kinds, part["generation"], staged)
-    if not rollout.pending:
-        rollout.phases = []
+        _chain(rollout, rollout.nodes[part["uid"]], part, staged, full=full)
+    rollout.phases = sorted(rollout.pending)
 
 
 def _chain(
     rollout: Rollout,
     node: NodeState,
-    kinds: tuple[StepKind, ...],
-    placed: int,
+    part: Mapping[str, Any],
     staged: dict[Place, StepState],
+    *,
+    full: bool,
 ) -> None:
-    spec = node.before
+    spec, placed = node.before, int(part["generation"])
+    kinds = tuple(StepKind(k) for k in part["kinds"])
     assert spec is not None, "only nodes that were healthy before go back"
     node.steps, node.failed = [], ""
     place = (spec.host, *(pin.digest for pin in spec.pins))
     if place not in staged:
-        staged[place] = _add(rollout, StepKind.STAGE, None, spec, 0, 0)
+        staged[place] = _add(rollout, StepKind.STAGE, None, spec, 0, None, full=full)
     previous = staged[place]
     for kind in kinds:
         generation = placed + 1 if StepKind.CREATE in kinds and kind in _NEW else placed
-        state = _add(rollout, kind, node, spec, generation, placed)
+        guard = None
+        if kind in _GUARDED:
+            gone = kind is StepKind.CREATE and (part.get("absent", False) or spec.substrate in REMADE)
+            guard = Precondition() if gone else Precondition(generation=placed)
+        state = _add(rollout, kind, node, spec, generation, guard, full=full)
         link(rollout, previous.key, state.key)
         previous = state
 
 
 _NEW = (StepKind.CREATE, StepKind.START, StepKind.VERIFY)
+_GUARDED = (StepKind.STOP, StepKind.DESTROY, StepKind.CREATE)
+_FULL = (StepKind.STAGE, StepKind.STOP, StepKind.DESTROY, StepKind.CREATE, StepKind.START, StepKind.VERIFY)
 
 
-def kinds_back(node: NodeState, spec: NodeSpec) -> tuple[StepKind, ...]:
-    """The steps that bring a node back to `spec` from where it stands."""
-    if node.spec == spec:
+def kinds_back(node: NodeState, spec: NodeSpec, *, absent: bool) -> tuple[StepKind, ...]:
+    """The steps that bring a node back to `spec` from where it stands; `absent`: there is nothing of it any more."""
+    if absent:
+        return _NEW
+    placed = node.observed is None or node.observed.generation == node.generation
+    if node.spec == spec and placed:
         if not node.running:
             return (StepKind.START, StepKind.VERIFY)
         return (StepKind.STOP, StepKind.START, StepKind.VERIFY)
     stop = (StepKind.STOP,) if node.running else ()
     destroy = (StepKind.DESTROY,) if spec.substrate in REMADE else ()
-    return (*stop, *destroy, StepKind.CREATE, StepKind.START, StepKind.VERIFY)
+    return (*stop, *destroy, *_NEW)
 
 
 def _add(
-    rollout: Rollout, kind: StepKind, node: NodeState | None, spec: NodeSpec, generation: int, placed: int
+    rollout: Rollout,
+    kind: StepKind,
+    node: NodeState | None,
+    spec: NodeSpec,
+    generation: int,
+    guard: Precondition | None,
+    *,
+    full: bool,
 ) -> StepState:
     number = rollout.reverts
     rollout.reverts += 1
     disrupts = kind in (StepKind.STOP, StepKind.DESTROY)
     deadline_ms = spec.health.deadline if kind is StepKind.VERIFY else spec.drain.timeout + GRACE_MS
-    guard = None
-    if node is not None and kind in (StepKind.STOP, StepKind.DESTROY, StepKind.CREATE):
-        guard = Precondition(generation=placed)
     step = Step(
         id=len(rollout.steps),
         kind=kind,
@@ -157,9 +188,10 @@ def _add(
         uid=None if node is None else node.uid,
         host=spec.host,
         generation=generation,
+        phase=_FULL.index(kind) if full else 0,
         precondition=guard,
         disrupts=disrupts,
-        floor=Floor.HARD if disrupts else Floor.NONE,
+        floor=Floor.HARD if disrupts and not full else Floor.NONE,
         deadline_ms=deadline_ms,
     )
     return add_step(rollout, f"{PREFIX}{number}", step, spec)
