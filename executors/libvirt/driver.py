@@ -197,7 +197,8 @@ class LibvirtDriver(LibvirtReader):
         ways = [self._libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN]
         if by_agent:
             ways.insert(0, self._libvirt.VIR_DOMAIN_SHUTDOWN_GUEST_AGENT)
-        for way in ways:
+        # 0: whatever this hypervisor has.
+        for way in (*ways, 0):
             try:
                 domain.shutdownFlags(way)
                 return

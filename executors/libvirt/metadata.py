@@ -22,7 +22,8 @@ _TAG = f"{{{names.XML_NAMESPACE}}}node"
 class Metadata:
     """Identity, fencing, release, and the managed fields as they were sent.
 
-    `effect` is the last one's kind; `by` how the node's address is found.
+    `effect` is the last one's kind; `by` how the node's address is found;
+    `started` the operation that started it last.
     """
 
     uid: str
@@ -38,6 +39,7 @@ class Metadata:
     digest: str
     address: str
     by: str
+    started: str = ""
     port: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,9 +65,16 @@ def of_operation(operation: Operation, before: Metadata | None = None) -> Metada
         digest=spec.artifact.digest if placed is None else placed.digest,
         address=spec.address if placed is None else placed.address,
         by=(spec.domain or Domain()).address.by if placed is None else placed.by,
+        started=_started(operation, placed),
         port=spec.port if placed is None else placed.port,
         fields=dict(operation.fields) if placed is None else placed.fields,
     )
+
+
+def _started(operation: Operation, placed: Metadata | None) -> str:
+    if operation.effect is StepKind.START:
+        return operation.operation_id
+    return "" if placed is None else placed.started
 
 
 def element(metadata: Metadata) -> ET.Element:
@@ -84,6 +93,7 @@ def element(metadata: Metadata) -> ET.Element:
         "digest": metadata.digest,
         "address": metadata.address,
         "by": metadata.by,
+        "started": metadata.started,
     }
     if metadata.port is not None:
         attributes["port"] = str(metadata.port)
@@ -123,6 +133,7 @@ def read(found: ET.Element) -> Metadata:
             digest=found.attrib["digest"],
             address=found.attrib["address"],
             by=found.attrib["by"],
+            started=found.attrib["started"],
             port=None if port is None else int(port),
             fields={str(k): str(v) for k, v in json.loads(found.text or "{}").items()},
         )

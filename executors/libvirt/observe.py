@@ -54,6 +54,8 @@ _PAUSED_REASONS = {
     12: "after a migration",
     13: "after a migration that failed",
 }
+# Enough of an operation's id to tell two starts apart.
+STARTED_SHOWN = 12
 ACTIVE = frozenset({RUNNING, BLOCKED, PAUSED, SHUTDOWN, PMSUSPENDED})
 # What was meant to be off: never started since it was placed, or stopped by us.
 _MEANT_OFF = frozenset({StepKind.CREATE.value, StepKind.STOP.value, StepKind.ADOPT.value})
@@ -110,7 +112,13 @@ def instance(seen: Seen) -> str | None:
     if not seen.active:
         return None
     found = metadata.find(seen.now)
-    return f"{seen.number}.{(found.get('operation') or '')[:12] if found is not None else ''}"
+    started = found.get("started", "") if found is not None else ""
+    return f"{first_of_instance(seen.number)}{started[:STARTED_SHOWN]}"
+
+
+def first_of_instance(number: int) -> str:
+    """What an instance of a domain with this id begins with."""
+    return f"domain {number}."
 
 
 def node_state(seen: Seen, effect: str) -> NodeState:

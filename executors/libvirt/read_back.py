@@ -163,9 +163,10 @@ def _image_in(path: str | None, around: Surroundings) -> str | None:
     if not path:
         return None
     name = basename(path.strip())
-    if around.volumes is not None and name not in around.volumes:
+    digest = names.image_digest(name)
+    if digest is not None and around.volumes is not None and name not in around.volumes:
         return GONE
-    return names.image_digest(name) or path
+    return digest or path
 
 
 def _interfaces(root: ET.Element, out: dict[str, str], uid: str) -> None:

@@ -177,7 +177,9 @@ class LibvirtReader:
         state, reason = domain.state(0)
         if state not in (observe.RUNNING, observe.BLOCKED):
             return ProbeResult(HealthState.FAILING, f"the domain is {observe.state_words(state, reason)}")
-        if target.instance is not None and not target.instance.startswith(f"{domain.ID()}."):
+        if target.instance is not None and not target.instance.startswith(
+            observe.first_of_instance(domain.ID())
+        ):
             return ProbeResult(HealthState.FAILING, "it was started again since")
         spec = target.spec
         by = domain_of(spec).address.by

@@ -246,7 +246,9 @@ class LibvirtLab:
         return ["nsenter", "--target", str(self.holder_pid), "--mount", "--pid", "--"]
 
     def _daemon(self, program: str) -> Daemon:
-        argv = [*self._enter(), find(program) or program, "--config", f"/etc/libvirt/{program}.conf"]
+        # Their usual places for it are shared by everything on this machine.
+        own = ["--config", f"/etc/libvirt/{program}.conf", "--pid-file", f"/run/libvirt/{program}.pid"]
+        argv = [*self._enter(), find(program) or program, *own]
         (self.directory / "etc" / f"{program}.conf").touch()
         return Daemon(argv, log=self.directory / f"{program}.log")
 

@@ -46,15 +46,19 @@ class Sighting:
 class Watcher:
     """Watches nodes from a thread for the time of a `with` block, one thread per node so that none delays another."""
 
-    def __init__(self, nodes: Mapping[str, Endpoint], *, path: str = "/health") -> None:
+    def __init__(
+        self, nodes: Mapping[str, Endpoint], *, path: str = "/health", timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
         """Describe a watch.
 
         Args:
             nodes: name of each node, and the address and port where it serves.
             path: the page to ask for.
+            timeout_s: an answer that takes longer counts as none.
         """
         self._nodes = dict(nodes)
         self._path = path
+        self._timeout_s = timeout_s
         self._latest: dict[str, str | None] = dict.fromkeys(nodes)
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -74,7 +78,7 @@ class Watcher:
 
     def _watch(self, name: str, endpoint: Endpoint) -> None:
         while not self._over.wait(PERIOD_S):
-            answer = page(*endpoint, self._path)
+            answer = page(*endpoint, self._path, timeout_s=self._timeout_s)
             with self._lock:
                 # A sighting per change: the count at each moment is that of the last sighting before it.
                 if answer != self._latest[name] or not self.sightings:
@@ -86,7 +90,7 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         self._began = time.monotonic()
-        self._latest = {name: page(*endpoint, self._path) for name, endpoint in self._nodes.items()}
+        self._latest = {name: page(*endpoint, self._path, timeout_s=self._timeout_s) for name, endpoint in self._nodes.items()}
         self._record()
         for name, endpoint in self._nodes.items():
             thread = threading.Thread(
