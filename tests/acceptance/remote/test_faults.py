@@ -87,7 +87,7 @@ def _host_rounds(hosts: HostLab, relay: Relay, path: Path, stack: ExitStack) -> 
         folder = path / victim
         folder.mkdir()
         known = hosts.write_known_hosts(folder / "known_hosts")
-        document = ssh_host(hosts, victim, **QUICK)
+        document = {**ssh_host(hosts, victim, **QUICK), "supervisor": ("process", "systemd")[number % 2]}
         port = 9200 + 10 * number
         places = {}
         if hosts[victim].via is not None:
