@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fleetctl.engine.observer import Observer
     from fleetctl.ledger.ports import Holder, Store
     from fleetctl.ledger.replay import Replayed
+    from fleetctl.stores.qualify_verdict import Measured, Report
     from fleetctl.stores.s3 import S3Store
     from fleetctl.stores.s3_journal import Compacted
     from fleetctl.stores.transfer import Copied
@@ -237,6 +238,41 @@ def compact(remote: RemoteState, fleets: Sequence[str], clock: Clock) -> Iterato
         for fleet in fleets or store.fleets():
             with holding(store, [fleet], "state compact"):
                 yield store.compact(fleet)
+
+
+QUALIFY_ERROR = 3
+"""The exit code of `store qualify` for a store that cannot be used at all."""
+
+
+def qualify(
+    place: str,
+    endpoint: str | None,
+    clock: Clock,
+    say: Callable[[int, int], None],
+    *,
+    gateways: tuple[str, ...],
+    foreign_bucket: str | None,
+    p99_ms_max: float,
+    without: tuple[str, ...],
+    **scale: int,
+) -> tuple[Measured, Report]:
+    """Measures an object store and judges it; `scale` is that of `stores.qualify.Asked`. Raises FleetctlError."""
+    from fleetctl.settings import S3_SCHEME, SettingsError, remote_state
+    from fleetctl.stores.qualify import Asked, measure
+    from fleetctl.stores.qualify_verdict import evaluate
+    from fleetctl.stores.s3_bucket import Place
+
+    if not place.startswith(S3_SCHEME):
+        raise SettingsError(
+            f"{place!r} names no bucket", hint="write s3://BUCKET[/PREFIX] and --state-endpoint URL"
+        )
+    for gateway in gateways:
+        remote_state(place, gateway)  # checks the URL
+    remote = remote_state(place, endpoint)
+    denials = "denials" not in without
+    asked = Asked(gateways=gateways, foreign_bucket=foreign_bucket, denials=denials, **scale)
+    measured = measure(Place(remote.bucket, remote.prefix, remote.endpoint), asked, clock, say)
+    return measured, evaluate(measured, without=without, p99_ms_max=p99_ms_max)
 
 
 def _this_process(clock: Clock, command: str) -> Holder:

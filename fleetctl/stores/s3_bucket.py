@@ -282,7 +282,6 @@ class Bucket:
 @cache
 def _client_of(endpoint: str | None) -> Any:
     """One client per endpoint and process: making one reads megabytes of descriptions."""
-    import boto3
     from botocore.config import Config
 
     config = Config(
@@ -295,7 +294,15 @@ def _client_of(endpoint: str | None) -> Any:
         response_checksum_validation="when_required",
         s3={"addressing_style": "auto" if endpoint is None else "path"},
     )
-    return boto3.session.Session().client("s3", endpoint_url=endpoint, config=config)
+    return session().client("s3", endpoint_url=endpoint, config=config)
+
+
+@cache
+def session() -> Any:
+    """One session a process: it finds the credentials once, and keeps the descriptions that it has read."""
+    import boto3
+
+    return boto3.session.Session()
 
 
 def unanswered(place: Place, what: str, *, doubt: bool = False) -> StateError:
