@@ -12,7 +12,7 @@ import orjson
 from fleetctl.cellz.auth import check
 from fleetctl.cellz.cells import known
 from fleetctl.cellz.errors import CellzError, HeldElsewhere, NotFound
-from fleetctl.cellz.http import Message, Receive, Request, Scope, Send, answer, error_body
+from fleetctl.cellz.http import BodyWatch, Message, Receive, Request, Scope, Send, answer, error_body
 from fleetctl.cellz.node import Node
 from fleetctl.cellz.peer import Forwarder
 from fleetctl.cellz.routes import CELLS, Handler
@@ -40,6 +40,7 @@ class App:
         self._drain = drain
         self._forwarder = forwarder
         self._tracer = Tracer(node.settings.otel)
+        self._bodies = BodyWatch(node.settings.body_timeout)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request or WebSocket."""
@@ -53,7 +54,7 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._node.settings
-        request = Request(scope, receive, settings.max_body, settings.body_timeout)
+        request = Request(scope, receive, settings.max_body, self._bodies)
         head = request.method == "HEAD"
         if head:
             request.method = "GET"
@@ -100,7 +101,8 @@ class App:
         handler, writes = found or (None, False)
         request.role = check(request.headers, keys, writes=writes)
         if names[0]:
-            request.cell = cell_id(names[0])
+            # A cell that is here has had its id checked.
+            request.cell = names[0] if names[0] in self._node.cells else cell_id(names[0])
             request.name = names[1]
             if request.role == "reader" and not await known(self._node, request.cell):
                 raise NotFound(f"cell '{request.cell}' does not exist, and a reader's key creates none")
@@ -155,7 +157,7 @@ class App:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         settings = self._node.settings
         scope = dict(scope, method="GET")
-        request = Request(scope, receive, settings.max_body, settings.body_timeout)
+        request = Request(scope, receive, settings.max_body, self._bodies)
         route, names, _ = _route(request.path)
         try:
             if route != "{id}/ws":
@@ -193,6 +195,9 @@ def _methods() -> dict[str, str]:
 
 
 _METHODS = _methods()
+_TAILS = {
+    route.removeprefix("{id}/"): (route, methods) for route, methods in _METHODS.items() if "/" in route
+}
 _DEEP = {f"{each}/": each for each in ("kv", "alarms")}
 
 
@@ -206,11 +211,13 @@ def _route(path: str) -> tuple[str, tuple[str, str], str]:
     if rest[0] != "/" or len(rest) == 1:
         return "unknown", ("", ""), ""
     cell, _, tail = rest[1:].partition("/")
+    plain = _TAILS.get(tail)
+    if plain is not None:
+        return plain[0], (cell, ""), plain[1]
     if not tail:
         return ("unknown", ("", ""), "") if rest.endswith("/") else ("{id}", (cell, ""), _METHODS["{id}"])
     for start, name in _DEEP.items():
         if tail.startswith(start) and len(tail) > len(start):
             route = f"{{id}}/{name}/{{name}}"
             return route, (cell, tail[len(start) :]), _METHODS[route]
-    route = "{id}/" + tail
-    return route, (cell, ""), _METHODS.get(route, "")
+    return "unknown", (cell, ""), ""

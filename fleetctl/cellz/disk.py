@@ -27,6 +27,9 @@ _LOCKS = 64
 _LOCK_WAIT_S = 2.0
 _LOCK_POLL_S = 0.002
 _TEMPORARY = ".tmp-"
+# What must outlive the machine. Leases need not: with the machine all its holders are gone, and the epoch
+# that counts is that of the log and the snapshots.
+_DURABLE = "cells/"
 
 
 def _token(data: bytes) -> str:
@@ -124,11 +127,12 @@ class DiskBlobs:
         try:
             with staged.open("wb") as file:
                 file.write(data)
-                if self._fsync:
+                durable = self._fsync and key.startswith(_DURABLE)
+                if durable:
                     file.flush()
                     os.fsync(file.fileno())
             yield staged
-            if self._fsync:
+            if durable:
                 _sync_folder(staged.parent)
         except OSError as error:
             raise Unanswered(str(error)) from error

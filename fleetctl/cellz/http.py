@@ -39,12 +39,47 @@ class NotJson(CellzError):
     status = 415
 
 
+class BodyWatch:
+    """Ends the reading of bodies that do not arrive in time.
+
+    One timer for all: most bodies are there before anyone could wait, and a timer each would cost them more
+    than the reading.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._reading: dict[Request, tuple[float, asyncio.Task[Any] | None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.late: set[Request] = set()
+
+    def enter(self, request: Request) -> None:
+        """Start the time of a body."""
+        loop = asyncio.get_running_loop()
+        self._reading[request] = (loop.time() + self.timeout_s, asyncio.current_task())
+        if self._timer is None:
+            self._timer = loop.call_later(self.timeout_s / 4, self._look)
+
+    def leave(self, request: Request) -> None:
+        """Note that a body is read, or given up."""
+        self._reading.pop(request, None)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for request, (until, task) in list(self._reading.items()):
+            if now > until and task is not None and request not in self.late:
+                self.late.add(request)
+                task.cancel()
+        self._timer = loop.call_later(self.timeout_s / 4, self._look) if self._reading else None
+
+
 class Request:
     """One HTTP request; the body is read once, by `body`."""
 
     __slots__ = (
         "_body",
         "_receive",
+        "_watch",
         "cell",
         "headers",
         "max_body",
@@ -53,10 +88,9 @@ class Request:
         "path",
         "query_string",
         "role",
-        "timeout_s",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, max_body: int, timeout_s: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, max_body: int, watch: BodyWatch) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -65,7 +99,7 @@ class Request:
         self.name = ""
         self.role = ""
         self.max_body = max_body
-        self.timeout_s = timeout_s
+        self._watch = watch
         self._receive = receive
         self._body: bytes | None = None
 
@@ -83,14 +117,22 @@ class Request:
         declared = self.header(b"content-length")
         if declared is not None and declared.isdigit() and int(declared) > self.max_body:
             raise TooLarge(f"the body has {int(declared)} bytes, over the limit of {self.max_body}")
+        self._watch.enter(self)
         try:
-            async with asyncio.timeout(self.timeout_s):
-                message = await self._receive()
-                body: bytes = message.get("body", b"")
-                if message.get("more_body"):
-                    body = await self._rest(body)
-        except TimeoutError as error:
-            raise Timeout(f"the body did not arrive within {self.timeout_s:g} s") from error
+            message = await self._receive()
+            body: bytes = message.get("body", b"")
+            if message.get("more_body"):
+                body = await self._rest(body)
+        except asyncio.CancelledError:
+            if self not in self._watch.late:
+                raise
+            self._watch.late.discard(self)
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            raise Timeout(f"the body did not arrive within {self._watch.timeout_s:g} s") from None
+        finally:
+            self._watch.leave(self)
         if len(body) > self.max_body:
             raise TooLarge(f"the body is over the limit of {self.max_body} bytes")
         self._body = body

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetctl.cellz.http import Request
+from fleetctl.cellz.http import BodyWatch, Request
 from fleetctl.cellz.traces import Tracer
 from tests.cellz.running import append, cells, read_log, running
 
@@ -87,7 +87,7 @@ def _request(headers: list[tuple[bytes, bytes]]) -> Request:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request"}
 
-    return Request(scope, receive, 100, 1)
+    return Request(scope, receive, 100, BodyWatch(1))
 
 
 def test_a_span_is_a_child_of_the_traceparent_it_came_with() -> None:

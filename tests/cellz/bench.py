@@ -1,0 +1,361 @@
+"""`python -m tests.cellz.bench`: the daemon's speed, beside the original's where CELLZ_PEER names its program.
+
+Both run with the same durability: WAL, synchronous NORMAL, no fsync a commit, snapshots at eviction only
+(`CELLZ_SYNC=evict`); our other modes stand below as themselves. Numbers of one run on one machine; the load
+generator is a process of its own and shares the processors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.cellz.running import NodeProcess, append_many, cells
+from tests.lab.process import free_port
+
+SECONDS = float(os.environ.get("BENCH_SECONDS", "8"))
+RESIDENT = int(os.environ.get("BENCH_RESIDENT", "5000"))
+READERS = int(os.environ.get("BENCH_READERS", "1000"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "20"))
+
+
+@dataclass
+class Server:
+    """A running daemon: where it listens and its process."""
+
+    name: str
+    address: str
+    pid: int
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_bytes(self) -> int:
+        line = next(
+            each for each in Path(f"/proc/{self.pid}/status").read_text().splitlines() if "VmRSS" in each
+        )
+        return int(line.split()[1]) * 1024
+
+
+@contextmanager
+def ours(**settings: object) -> Iterator[Server]:
+    """Our daemon in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="cellz-bench-") as folder:
+        node = NodeProcess(Path(folder), "ours", **{"sync": "evict", "idle_timeout": 0, **settings}).start()
+        try:
+            yield Server("ours", node.address, node.pid)
+        finally:
+            node.kill()
+
+
+@contextmanager
+def original() -> Iterator[Server]:
+    """The Rust cellz."""
+    with tempfile.TemporaryDirectory(prefix="cellz-bench-") as folder:
+        port = free_port()
+        environment = {
+            "CELLZ_HOST": "127.0.0.1",
+            "CELLZ_PORT": str(port),
+            "CELLZ_DATA_DIR": folder + "/data",
+            "CELLZ_STORAGE_DIR": folder + "/storage",
+            "RUST_LOG": "warn",
+        }
+        process = subprocess.Popen(
+            [os.environ["CELLZ_PEER"]], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        address = f"http://127.0.0.1:{port}"
+        try:
+            while True:
+                try:
+                    httpx.get(address + "/health", timeout=5)
+                    break
+                except httpx.HTTPError:
+                    time.sleep(0.05)
+            yield Server("cellz 0.2.1", address, process.pid)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def servers() -> list[Callable[[], object]]:
+    """Return what to measure: ours, and the original where it is."""
+    return [ours, original] if os.environ.get("CELLZ_PEER") else [ours]
+
+
+def say(*columns: object) -> None:
+    """Print one row."""
+    print(
+        "  ".join(str(each).ljust(width) for each, width in zip(columns, (42, 14, 90), strict=False)),
+        flush=True,
+    )
+
+
+def drive(server: Server, connections: int, batch: int, prefix: str) -> dict[str, float]:
+    """Run the load generator; return its numbers and our CPU time a request, in microseconds."""
+    before = server.cpu_s()
+    command = [sys.executable, "-m", "tests.cellz.loadgen", "127.0.0.1", str(server.port), str(connections)]
+    done = subprocess.run(
+        [*command, str(SECONDS), str(batch), prefix],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS * 10 + 60,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    assert not found["bad"], found
+    found["cpu_us"] = (server.cpu_s() - before) / found["requests"] * 1e6
+    return found
+
+
+def appends(server: Server, label: str = "") -> None:
+    """Measure batch and single appends."""
+    drive(server, 64, 0, "s")  # activates the cells
+    single = drive(server, 64, 0, "s")
+    rate = single["requests"] / single["seconds"]
+    say(
+        "single appends, 64 connections, 64 cells",
+        label or server.name,
+        f"{rate:,.0f} /s, p50 {single['p50_ms']:.1f} ms, p99 {single['p99_ms']:.1f} ms, CPU {single['cpu_us']:.0f} us a request",
+    )
+    batch = drive(server, 8, 100, "b")
+    rate = batch["requests"] * 100 / batch["seconds"]
+    say(
+        "batch appends, 100 events a call, 8 cells",
+        label or server.name,
+        f"{rate:,.0f} events/s, p99 {batch['p99_ms']:.1f} ms",
+    )
+
+
+def activation(server: Server) -> None:
+    """Measure the first request to an evicted cell of 10,000 events."""
+    took = []
+    with httpx.Client(base_url=server.address, timeout=60) as client:
+        append_many(client, "cold", 10_000)
+        for _ in range(ROUNDS):
+            assert client.post(cells("cold/evict")).status_code == 200
+            began = time.perf_counter()
+            assert client.get(cells("cold")).status_code == 200
+            took.append((time.perf_counter() - began) * 1000)
+    took.sort()
+    say(
+        "activation, cold cell of 10,000 events, local",
+        server.name,
+        f"p50 {statistics.median(took):.1f} ms, most {took[-1]:.1f} ms, HTTP included",
+    )
+
+
+def residents(server: Server) -> None:
+    """Measure memory of many resident cells of which a random tenth is used again."""
+    before = server.memory_bytes()
+    chance = random.Random(1)
+    body = {"event_type": "note", "payload": {"n": 1}}
+    with httpx.Client(base_url=server.address, timeout=60) as client:
+        for number in range(RESIDENT):
+            assert client.post(cells(f"r{number}/events"), json=body).status_code == 201
+        for number in chance.sample(range(RESIDENT), RESIDENT // 10):
+            assert client.post(cells(f"r{number}/events"), json=body).status_code == 201
+    time.sleep(3)
+    each = (server.memory_bytes() - before) / RESIDENT
+    say(
+        f"memory a cell, {RESIDENT:,} resident",
+        server.name,
+        f"{each / 1024:.1f} KiB (whole process {server.memory_bytes() / 2**20:.0f} MiB)",
+    )
+
+
+def fan_out(server: Server) -> None:
+    """Measure an append to its last delivery to many readers of one cell."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.cellz.readers",
+        "127.0.0.1",
+        str(server.port),
+        "fan",
+        str(READERS),
+        str(ROUNDS * 5),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    found = json.loads(done.stdout)
+    say(
+        f"{READERS:,} stream readers, append to last delivery",
+        server.name,
+        f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms",
+    )
+
+
+def floor() -> None:
+    """Measure the same SQLite statements in a bare loop."""
+    from fleetctl.cellz.apply import transact
+    from fleetctl.cellz.clock import Clock, Ids
+    from fleetctl.cellz.database import CellDb
+    from fleetctl.cellz.ops import Append, Create
+    from fleetctl.cellz.words import NewEvent
+
+    clock, ids = Clock(), Ids()
+    payload = json.dumps({"a": "x" * 100})
+    with tempfile.TemporaryDirectory() as folder:
+        db = CellDb("floor", Path(folder) / "floor.db")
+        transact(db, [Create("floor", "{}", clock.stamp())])
+        plain = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
+        for line in ("PRAGMA page_size = 2048", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"):
+            plain.execute(line)
+        for (sql,) in db.conn.execute(
+            "SELECT sql FROM sqlite_schema WHERE sql NOT NULL AND name IN ('cell_meta', 'events')"
+        ).fetchall():
+            plain.execute(sql)
+        plain.execute("INSERT INTO cell_meta VALUES ('floor', 'f', 'active', 0, '', '', '{}')")
+        for count in (1, 100):
+            repeats = 3000 // count
+            began = time.perf_counter()
+            for number in range(repeats):
+                start = number * count + (10_000 * count)
+                at = clock.stamp()
+                rows = [(start + n, ids.event_id(), None, "tool_call", payload, at) for n in range(count)]
+                plain.execute("BEGIN IMMEDIATE")
+                plain.execute(
+                    "UPDATE cell_meta SET event_sequence = ?, updated_at = ? WHERE id = 'floor'",
+                    (start + count, at),
+                )
+                plain.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", rows)
+                plain.execute("COMMIT")
+            bare = (time.perf_counter() - began) / repeats / count * 1e6
+            began = time.perf_counter()
+            for _ in range(repeats):
+                at = clock.stamp()
+                transact(
+                    db,
+                    [
+                        Append(
+                            tuple(
+                                NewEvent(ids.event_id(), None, "tool_call", payload, at) for _ in range(count)
+                            )
+                        )
+                    ],
+                )
+            own = (time.perf_counter() - began) / repeats / count * 1e6
+            say(
+                f"floor: the statements alone, {count} a transaction",
+                "bare loop",
+                f"{bare:.1f} us an event ({1e6 / bare:,.0f} /s); through our write path {own:.1f} us",
+            )
+
+
+def takeover() -> None:
+    """Measure a peer's first request after a kill to its answer, and the same after SIGTERM."""
+    ttl = 2.0
+    with tempfile.TemporaryDirectory(prefix="cellz-bench-") as folder:
+        nodes = [NodeProcess(Path(folder), f"n{n}", sync="commit", lease_ttl=ttl).start() for n in range(2)]
+        try:
+            for label, number in (("kill -9", signal.SIGKILL), ("SIGTERM", signal.SIGTERM)):
+                took = sorted(_takeover(nodes, number) for _ in range(ROUNDS))
+                p95 = took[int(len(took) * 0.95) - 1]
+                beyond = f" = TTL {ttl:g} s + {p95 - ttl:.2f} s" if number == signal.SIGKILL else ""
+                say(
+                    f"takeover after {label}, from the first request",
+                    "ours",
+                    f"p50 {statistics.median(took):.2f} s, p95 {p95:.2f} s{beyond}",
+                )
+        finally:
+            for node in nodes:
+                node.kill()
+
+
+def _takeover(nodes: list[NodeProcess], number: signal.Signals) -> float:
+    first, second = nodes
+    body = {"event_type": "note", "payload": None}
+    with httpx.Client(timeout=60) as client:
+        while client.post(first.address + cells("t/events"), json=body).status_code != 201:
+            time.sleep(0.05)
+        first.signal(number)
+        if number == signal.SIGKILL:
+            first.wait()
+        began = time.perf_counter()
+        while client.post(second.address + cells("t/events"), json=body).status_code != 201:
+            time.sleep(0.02)
+        took = time.perf_counter() - began
+    first.wait()
+    first.start()
+    nodes.reverse()
+    return took
+
+
+def from_s3() -> None:
+    """Measure the activation of a cold cell of 10,000 events from S3, beside the bare fetch."""
+    from tests.lab.s3 import missing, s3_server
+
+    if missing():
+        return
+    with s3_server() as server:
+        keys = {
+            "s3_endpoint": server.endpoint,
+            "s3_bucket": server.bucket("bench"),
+            "s3_region": server.region,
+        }
+        keys |= {"s3_access_key_id": server.access_key, "s3_secret_access_key": server.secret_key}
+        fetches: list[float] = []
+        took: list[float] = []
+        with ours(**keys) as node, httpx.Client(base_url=node.address, timeout=60) as client:
+            append_many(client, "cold", 10_000)
+            folder = Path(f"/proc/{node.pid}/cwd").resolve()
+            for _ in range(ROUNDS):
+                assert client.post(cells("cold/evict")).status_code == 200
+                for path in (folder / "ours").glob("cold.db*"):
+                    path.unlink()
+                s3 = server.client()
+                began = time.perf_counter()
+                s3.get_object(Bucket="bench", Key="cells/cold.db")["Body"].read()
+                fetches.append((time.perf_counter() - began) * 1000)
+                began = time.perf_counter()
+                assert client.get(cells("cold")).status_code == 200
+                took.append((time.perf_counter() - began) * 1000)
+    say(
+        "activation, the same from S3 (moto)",
+        "ours",
+        f"p50 {statistics.median(took):.1f} ms; one fetch of its file {statistics.median(fetches):.1f} ms",
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    print(__doc__)
+    say("what", "who", "how much")
+    assert threading.active_count() >= 1
+    for make in servers():
+        with make() as server:  # type: ignore[attr-defined]
+            appends(server)
+        with make() as server:  # type: ignore[attr-defined]
+            activation(server)
+            fan_out(server)
+        with make() as server:  # type: ignore[attr-defined]
+            residents(server)
+    for mode in ("interval:1s", "commit"):
+        with ours(sync=mode) as server:
+            appends(server, f"ours, {mode}")
+    floor()
+    from_s3()
+    takeover()
+
+
+if __name__ == "__main__":
+    main()
