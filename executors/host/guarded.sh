@@ -303,15 +303,18 @@ guard_precondition() { # an operation that was begun before has itself changed w
 
 place_begin() {
   place_error='a folder cannot be made'
-  rm -rf "$dir/new" && umask 022 && mkdir -p "$dir" && umask 077 && mkdir "$dir/new" || return 1
+  [ ! -e "$dir/new" ] || rm -rf "$dir/new" || return 1
+  mkdir "$dir/new" || return 1
   place_paths=$nl
 }
 
 place_data() { # path user
   place_error="the data folder $1 cannot be made"
-  umask 022
-  mkdir -p -m 700 "$dir/$1" || return 1
-  umask 077
+  if [ ! -d "$dir/$1" ]; then
+    umask 022
+    mkdir -p -m 700 "$dir/$1" || return 1
+    umask 077
+  fi
   place_owner "$dir/$1" "$2"
 }
 
@@ -325,19 +328,17 @@ place_own() { # name text
 }
 
 place_text() { # path mode user text
-  place_error="$1 (disk full?)"
-  place_folder "$1" || return 1
-  rm -f "$1.fleetctl-new"
-  printf '%s' "$4" >"$1.fleetctl-new" || return 1
-  place_moved "$1" "$2" "$3"
+  place_room "$1" && printf '%s' "$4" >"$1.fleetctl-new" && place_moved "$1" "$2" "$3"
 }
 
 place_bytes() { # path mode user octal
+  place_room "$1" && printf '%b' "$4" >"$1.fleetctl-new" && place_moved "$1" "$2" "$3"
+}
+
+place_room() { # path: its folder is there, and no rest of a script that was cut off
   place_error="$1 (disk full?)"
   place_folder "$1" || return 1
-  rm -f "$1.fleetctl-new"
-  printf '%b' "$4" >"$1.fleetctl-new" || return 1
-  place_moved "$1" "$2" "$3"
+  [ ! -e "$1.fleetctl-new" ] || rm -f "$1.fleetctl-new"
 }
 
 place_folder() {
@@ -346,7 +347,9 @@ place_folder() {
 }
 
 place_moved() {
-  chmod "$2" "$1.fleetctl-new" && place_owner "$1.fleetctl-new" "$3" || return 1
+  # What was just written has mode 0600.
+  [ "$2" = 0600 ] || chmod "$2" "$1.fleetctl-new" || return 1
+  place_owner "$1.fleetctl-new" "$3" || return 1
   sync "$1.fleetctl-new" && mv -f "$1.fleetctl-new" "$1" || return 1
   place_paths=$place_paths$1$nl
 }

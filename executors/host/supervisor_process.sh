@@ -50,7 +50,7 @@ process_exit() { # exit_code of the last start, when it was recorded; the record
 }
 
 process_install() { # nothing but its folders
-  mkdir -p "$dir/log" || { sup_error="$dir/log cannot be made"; return 1; }
+  [ -d "$dir/log" ] || mkdir "$dir/log" || { sup_error="$dir/log cannot be made"; return 1; }
 }
 
 process_remove() { :; }
