@@ -203,13 +203,12 @@ def node_placed(uid: str, name: str, group: str, generation: int, spec: NodeSpec
     }
 
 
-def node_healthy(uid: str, generation: int, spec: NodeSpec, step: str) -> Body:
-    """A node was verified with this specification: what a revert restores."""
+def node_healthy(uid: str, generation: int, step: str) -> Body:
+    """A node was verified with what was placed as this generation: what a revert restores."""
     return {
         "kind": Kind.NODE_HEALTHY.value,
         "uid": uid,
         "generation": generation,
-        "spec": spec_document(spec),
         "step": step,
     }
 

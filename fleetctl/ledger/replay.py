@@ -166,8 +166,9 @@ class _Fold:
 
     def node_healthy(self, entry: Entry) -> None:
         node = self.nodes[entry["uid"]]
-        # Nearly always what was placed: one object then, so that it is read once.
-        node.last_healthy = node.spec if entry["spec"] == node.spec else entry["spec"]
+        # Entries of the first releases repeat the specification; it is nearly always what was placed.
+        told = entry.get("spec", node.spec)
+        node.last_healthy = node.spec if told == node.spec else told
         run = self.runs.get(entry["run"])
         if run is not None:
             run.healthy.add(entry["step"])
