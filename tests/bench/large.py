@@ -48,7 +48,7 @@ def _write_state(folder: Path, recorded: dict[str, Recorded]) -> None:
         for node in known.nodes.values():
             assert node.spec is not None
             bodies.append(entries.node_placed(node.uid, node.name, node.group, node.generation, node.spec))
-            bodies.append(entries.node_healthy(node.uid, node.generation, node.spec, ""))
+            bodies.append(entries.node_healthy(node.uid, node.generation, ""))
         bodies.append(entries.run_finished("succeeded", 0, "done"))
         sealed = entries.seal(bodies, context, store.head(fleet), rfc3339(clock.now()))
         store.append(fleet, 0, sealed, lease.epoch)
