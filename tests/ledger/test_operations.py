@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +171,8 @@ def test_attempts_end() -> None:
     last = replace(REQUEST, operation_id="op-9", attempt=ATTEMPTS_MAX + 1)
     with pytest.raises(AdmissionRefused, match="tried"):
         ask(last, previous=replace(RECORD, state=State.REJECTED))
+
+
+def test_the_documentation_draws_the_table_as_it_is() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "ledger.md").read_text(encoding="utf-8")
+    assert f"```mermaid\n{diagram()}```" in text

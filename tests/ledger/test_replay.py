@@ -40,7 +40,7 @@ def test_a_placed_and_verified_node_is_recorded_with_its_last_healthy_specificat
     recorded = told(
         STARTED,
         entries.node_placed("u1", "web-0", "web", 1, SPEC),
-        entries.node_healthy("u1", 1, SPEC, "2"),
+        entries.node_healthy("u1", 1, "2"),
         entries.node_placed("u1", "web-0", "web", 2, newer),
     ).recorded
     node = recorded.nodes["u1"]
@@ -67,7 +67,7 @@ def test_the_baseline_of_a_run_is_what_was_recorded_when_it_began() -> None:
         [
             STARTED,
             entries.node_placed("u1", "web-0", "web", 1, SPEC),
-            entries.node_healthy("u1", 1, SPEC, "2"),
+            entries.node_healthy("u1", 1, "2"),
             entries.run_finished("succeeded", 0, ""),
         ],
         Context("edge", "l1", "r1", 1),
@@ -81,7 +81,7 @@ def test_the_baseline_of_a_run_is_what_was_recorded_when_it_began() -> None:
         [
             second,
             entries.node_placed("u1", "web-0", "web", 2, newer),
-            entries.node_healthy("u1", 2, newer, "2"),
+            entries.node_healthy("u1", 2, "2"),
         ],
         Context("edge", "l1", "r2", 2),
         head,
