@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from manifests.assemble import Assembled, Layer, add_tables, assemble, products
+from manifests.assemble import Layer, assemble
 from manifests.diagnostics import Diagnostic, Span, error
 from manifests.digest import sha256
 from manifests.errors import ManifestError
-from manifests.manifest import SHIPPED, Manifests
+from manifests.manifest import Manifests
 from manifests.paths import resolve
 from manifests.schema.kinds import KINDS
 from manifests.shipped import with_tables
@@ -34,8 +34,6 @@ SUFFIXES = (".yaml", ".yml")
 # Below this a collection takes some milliseconds, and the process goes on as it was.
 FREEZE_OBJECTS_MIN = 100_000
 FilePath = str | os.PathLike[str]
-TABLES = Path(__file__).parent / "tables"
-"""Compatibility tables that ship with the program, one file a product."""
 
 
 def load(
@@ -60,8 +58,6 @@ def load(
         unread = any(finding.is_error for finding in findings)
         renderer = Renderer()
         assembled = assemble(layers, values, renderer, findings)
-        for product in sorted(products(assembled)):
-            _add_table(assembled, product, renderer, findings)
         resolve(assembled, shelf, findings)
         manifests = Manifests(
             fleets=assembled.fleets,
@@ -79,27 +75,6 @@ def load(
     if any(f.is_error for f in found):
         raise ManifestError(found)
     return with_tables(replace(manifests, warnings=found))
-
-
-def shipped(product: str) -> Manifests:
-    """What ships with the program about a product, and nothing else; empty for most."""
-    findings: list[Diagnostic] = []
-    assembled = Assembled()
-    _add_table(assembled, product, Renderer(), findings)
-    assert not findings, f"the table of {product} is not valid: {findings}"
-    return Manifests(
-        fleets={}, hosts={}, releases={}, compatibility=tuple(assembled.compatibility), where=assembled.where
-    )
-
-
-def _add_table(
-    assembled: Assembled, product: str, renderer: Renderer, findings: list[Diagnostic]
-) -> None:
-    path = TABLES / f"{product}.yaml"
-    if path.is_file():
-        documents, problems = compose(path.read_bytes(), f"{SHIPPED}tables/{product}.yaml")
-        findings += problems
-        add_tables(assembled, documents, renderer, findings)
 
 
 @contextmanager

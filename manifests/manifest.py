@@ -17,6 +17,8 @@ from manifests.schema.host import Host
 from manifests.schema.release import Release
 
 LOCALHOST = "localhost"
+SHIPPED = "fleetctl:"
+"""Begins the name of a file that comes with this program, and that nobody edits."""
 Key = tuple[str, str]
 """A document's identity: (kind, name); a Release's name is product@version, a Compatibility's product#N,
 where N is its place among those of the product in `Manifests.compatibility`, from 0."""

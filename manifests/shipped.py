@@ -11,7 +11,7 @@ from typing import Any
 
 from manifests.address import is_name
 from manifests.diagnostics import Span
-from manifests.manifest import Key, Manifests, Path
+from manifests.manifest import SHIPPED, Key, Manifests, Path
 from manifests.schema.compatibility import Compatibility
 
 FOLDER = "manifests.tables"
@@ -19,7 +19,8 @@ FOLDER = "manifests.tables"
 
 def with_tables(manifests: Manifests) -> Manifests:
     """The manifests with the tables of their fleets' products after what they declare themselves."""
-    shipped = tables(fleet.release.product for fleet in manifests.fleets.values())
+    named = {fleet.release.product for fleet in manifests.fleets.values()}
+    shipped = tables(named | {document.product for document in manifests.compatibility})
     if not shipped:
         return manifests
     own = Counter(document.product for document in manifests.compatibility)
@@ -34,6 +35,17 @@ def with_tables(manifests: Manifests) -> Manifests:
     return replace(manifests, compatibility=(*manifests.compatibility, *shipped), where=where)
 
 
+def shipped(product: str) -> Manifests:
+    """What ships about a product, and nothing else; empty for most."""
+    found = tables([product])
+
+    def where(key: Key, path: Path) -> Span | None:
+        known = key == ("Compatibility", f"{product}#0") and len(path) > 1
+        return place(product, str(path[0]), int(path[1])) if known else None
+
+    return Manifests(fleets={}, hosts={}, releases={}, compatibility=found, where=where)
+
+
 def tables(products: Iterable[str]) -> tuple[Compatibility, ...]:
     """The shipped tables of these products, in order of their names; most products have none."""
     return tuple(found[0] for p in sorted(set(products)) if (found := _table(p)) is not None)
@@ -43,7 +55,7 @@ def place(product: str, key: str, index: int) -> Span | None:
     """Where an item of a shipped table's `pairs` or `environment` is written."""
     found = _table(product)
     line = None if found is None else found[1].get((key, index))
-    return None if line is None else Span(f"{FOLDER.replace('.', '/')}/{product}.yaml", line, 5)
+    return None if line is None else Span(f"{SHIPPED}tables/{product}.yaml", line, 5)
 
 
 @cache

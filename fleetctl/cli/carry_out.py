@@ -121,3 +121,40 @@ def fetch_artifacts(invocation: Invocation, settings: Settings, plan: Plan) -> N
         if "://" in pin.source:
             invocation.terminal.say(f"Fetching {pin.source}")
         artifacts.fetch(pin, settings.cache, clock=invocation.clock)
+
+
+def check_files(plan: Plan) -> None:
+    """Every file that nodes are given from here is still the one that the plan pins, before anything is touched.
+
+    Raises StaleError.
+    """
+    import hashlib
+    from pathlib import Path
+
+    from manifests.errors import StaleError
+    from planner.plan import StepKind
+
+    wanted = {
+        (file.source, file.digest)
+        for fleet in plan.fleets
+        for step in fleet.steps
+        if step.kind in (StepKind.CREATE, StepKind.RELOAD) and step.spec in fleet.specs
+        for file in fleet.specs[step.spec].files
+        if file.source is not None and file.digest is not None
+    }
+    for source, digest in sorted(wanted):
+        try:
+            with Path(source).open("rb") as opened:
+                found = "sha256:" + hashlib.file_digest(opened, "sha256").hexdigest()
+        except OSError as error:
+            raise StaleError(
+                f"the file {source} cannot be read: {error.strerror}",
+                hint=f"put back the one with the digest {digest}",
+                code="file.missing",
+            ) from error
+        if found != digest:
+            raise StaleError(
+                f"the file {source} is {found}, and the plan places {digest}",
+                hint="put back that file, or make a new plan",
+                code="file.digest_mismatch",
+            )

@@ -14,6 +14,7 @@ from fleetctl.cli.options import Sources
 from fleetctl.settings import Settings
 
 if TYPE_CHECKING:
+    from fleetctl.engine.rollback import WayBack
     from manifests.manifest import Manifests
     from planner.observed import Snapshot
     from planner.plan import Plan
@@ -21,23 +22,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked for beside the manifests. `observed` is a snapshot's file, instead of looking."""
+    """What was asked for beside the manifests. `observed` is a snapshot's file, instead of looking.
+
+    `back` names a fleet whose newest run is to be undone; empty: the only one. `via`: along declared pairs, as
+    consecutive rollouts, where the transition itself is not declared.
+    """
 
     targets: tuple[str, ...] = ()
     accept_downtime: bool = False
     adopt: bool = False
     destroy: bool = False
     observed: Path | None = None
+    back: str | None = None
+    via: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan, and what it was made from."""
+    """A plan, and what it was made from. `way` is where a rollback leads; `plans` has, with `via`, the plan and
+    those that follow it.
+    """
 
     plan: Plan
     manifests: Manifests
     known: look.Known
     snapshot: Snapshot
+    way: WayBack | None = None
+    plans: tuple[Plan, ...] = ()
 
 
 def propose(invocation: Invocation, sources: Sources, settings: Settings, asked: Asked) -> Proposal:
@@ -51,19 +62,64 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
     targets = tuple(address.parse(t) for t in asked.targets)
     manifests = look.load(invocation, sources)
     known = look.know(invocation, manifests, settings)
+    way = None if asked.back is None else _way_back(known, asked.back or _only(manifests))
     if asked.observed is not None:
         snapshot = look.read_snapshot(invocation, asked.observed)
     else:
         snapshot = look.observe(invocation, known, settings)
-    digests, problems = secrets.keyed_digests(secrets.references(manifests), known.key)
+    references = {
+        *secrets.references(manifests),
+        *secrets.references_of(() if way is None else way.back.values()),
+    }
+    digests, problems = secrets.keyed_digests(sorted(references), known.key)
     for problem in problems:
         invocation.terminal.say(f"Warning: {problem}; whether its value changed is not checked.")
     options = Options(
-        accept_downtime=asked.accept_downtime, targets=targets, adopt=asked.adopt, destroy=asked.destroy
+        accept_downtime=asked.accept_downtime,
+        targets=targets if way is None else way.targets,
+        fleets=() if way is None else (way.run.fleet,),
+        adopt=asked.adopt,
+        destroy=asked.destroy,
+        back={} if way is None else way.back,
     )
     with invocation.timings.phase("plan"):
-        plan = make(manifests, snapshot, known.recorded, options, rfc3339(invocation.clock.now()), digests)
-    return Proposal(plan, manifests, known, snapshot)
+        now = rfc3339(invocation.clock.now())
+        if asked.via:
+            from planner.via import consecutive
+
+            fleet = _only(manifests)
+            plans = consecutive(manifests, snapshot, known.recorded, options, now, digests, fleet)
+        else:
+            plans = (make(manifests, snapshot, known.recorded, options, now, digests),)
+    return Proposal(plans[0], manifests, known, snapshot, way, plans)
+
+
+def _only(manifests: Manifests) -> str:
+    """The one fleet of the manifests. Raises WhichFleet."""
+    from fleetctl.cli.steering import WhichFleet
+
+    if len(manifests.fleets) == 1:
+        return next(iter(manifests.fleets))
+    raise WhichFleet(
+        f"the manifests have several fleets: {', '.join(sorted(manifests.fleets))}"
+        if manifests.fleets
+        else "the manifests have no fleet",
+        hint="name one: --fleet NAME",
+    )
+
+
+def _way_back(known: look.Known, fleet: str) -> WayBack:
+    """Raises RefusedError when there is nothing that was healthy before."""
+    from fleetctl.engine.rollback import way_back
+    from manifests.errors import FleetctlError
+
+    if fleet not in known.replayed:
+        raise FleetctlError(
+            f"no fleet is named {fleet}",
+            hint=f"the manifests have {', '.join(sorted(known.replayed)) or 'none'}",
+            code="plan.no-such-fleet",
+        )
+    return way_back(known.replayed[fleet])
 
 
 def tell_cut_off(invocation: Invocation, known: look.Known) -> None:

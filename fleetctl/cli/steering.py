@@ -12,7 +12,7 @@ from manifests.errors import FleetctlError
 
 
 class WhichFleet(FleetctlError):
-    """The state has several fleets with an open run, and none was named."""
+    """Several fleets could be meant, and none was named."""
 
     code = "fleet.ambiguous"
 

@@ -53,7 +53,7 @@ def test_each_row(old: str, new: str, env: dict[str, str], mode: str, reverse: s
     verdict = next(v for v in plan.verdicts if not v.together)
     assert (verdict.from_, verdict.to, verdict.mode, verdict.reverse) == (old, new, mode, reverse)
     assert verdict.place is not None
-    assert verdict.place.startswith("manifests/tables/celld.yaml:")
+    assert verdict.place.startswith("fleetctl:tables/celld.yaml:")
     assert [r.code for r in plan.refusals] == ([] if mode == "rolling" else ["compat.full"])
     assert going(old, new, env, accept_downtime=True).rollout.strategy == mode
 
