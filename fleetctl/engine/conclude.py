@@ -79,7 +79,8 @@ def _reverted(rollout: Rollout, out: list[Effect]) -> None:
 
 def _unknown(rollout: Rollout, out: list[Effect]) -> None:
     names = "; ".join(
-        f"{s.step.node} {s.step.kind.value} ({s.record.operation_id if s.record else s.key}): {s.error}"
+        f"{s.step.node} {s.step.kind.value} on {s.step.host}: {s.error}. Look there, then: fleetctl settle "
+        f"{s.record.operation_id if s.record else s.key} --as succeeded|failed --reason TEXT"
         for s in rollout.unsettled.values()
     )
     rollout.finished = True
