@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from manifests.schema.fleet import OnChange
 from manifests.version import Direction, direction, is_version
 from planner.change import Reason
+from planner.frame import artifact_path
 from planner.observed import ObservedNode
 from planner.ordered import built
 from planner.spec import UNKEYED, NodeSpec, ReleaseIdentity, SecretUse
@@ -37,13 +38,12 @@ def differing(
     seen: ObservedNode,
     spec: NodeSpec,
     recorded: NodeSpec | None,
-    old_artifact: str | None,
-    new_artifact: str,
+    root: str,
 ) -> tuple[list[Reason], list[str]]:
     """The fields that differ, the release apart, each as a reason; and those that cannot be compared.
 
-    `old_artifact` and `new_artifact` are the artifact's paths: a command that differs in nothing else
-    differs by the release, and is not shown beside it.
+    `root` is the host's: a command that differs in nothing but the artifact's path below it differs by the
+    release, and is not shown beside it.
     """
     have = seen.fields
     reasons: list[Reason] = []
@@ -57,8 +57,12 @@ def differing(
         if value == want:
             continue
         if value is not None:
-            if field == "command" and old_artifact and value.replace(old_artifact, new_artifact) == want:
-                continue
+            if field == "command" and recorded is not None:
+                moved = value.replace(
+                    artifact_path(root, recorded.artifact), artifact_path(root, spec.artifact)
+                )
+                if moved == want:
+                    continue
             same = _same_secret(field, want, value, spec, recorded)
             if same is not None:
                 if same:

@@ -106,11 +106,16 @@ class _Maker:
         values["address"] = self._context["node"]["address"]
         values["port"] = self._placed.port
         values["command"] = tuple(
-            [render(text, "command", i) if open_ else text for i, (text, open_) in enumerate(frame.command)]
+            [
+                text if how is None else self._known(how) or render(text, "command", i)
+                for i, (text, how) in enumerate(frame.command)
+            ]
         )
         values["env"] = {
-            name: render(value, "env", name) if open_ and isinstance(value, str) else value
-            for name, value, open_ in frame.env
+            name: value
+            if how is None or not isinstance(value, str)
+            else self._known(how) or render(value, "env", name)
+            for name, value, how in frame.env
         }
         if frame.files:
             values["files"] = tuple(self._file(i) for i in range(len(frame.files)))
@@ -123,6 +128,11 @@ class _Maker:
         if self._on_change:
             values["on_change"] = in_order(self._on_change)
         return built(NodeSpec, values)
+
+    def _known(self, name: str) -> str | None:
+        """What `{{ node.NAME }}` stands for; None where there is no such value, or the template is another."""
+        value = self._context["node"].get(name)
+        return None if value is None else str(value)
 
     def _file(self, i: int) -> FileSpec:
         file = self._frame.files[i]

@@ -13,7 +13,7 @@ from planner.chain import chain
 from planner.change import Action, Change, Reason
 from planner.compare import consequence, differing, heavier, release_reasons
 from planner.desired import Desired
-from planner.frame import ROOT_DEFAULT, artifact_path
+from planner.frame import ROOT_DEFAULT
 from planner.leaving import Leaving
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.ordered import built
@@ -136,10 +136,7 @@ class Diff:
         """The fields that differ, and the heaviest of what they lead to."""
         spec = desired.spec
         root = self.situation.manifests.hosts[desired.placed.host].root or ROOT_DEFAULT
-        old = artifact_path(root, known.artifact) if known else None
-        found, unchecked = differing(
-            desired.fields, node, spec, known, old, artifact_path(root, spec.artifact)
-        )
+        found, unchecked = differing(desired.fields, node, spec, known, root)
         if unchecked:
             self.findings.warn(f"{desired.name}: not checked: {', '.join(unchecked)}")
         weight: OnChange = "reload"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from planner.spec import ArtifactPin, NodeSpec, SecretUse
 # Where nodes live when a Host document that was made by a program names no root.
 ROOT_DEFAULT = "/var/lib/fleetctl"
 _DEFAULTS: dict[str, Any] = {name: field.default for name, field in sorted(NodeSpec.model_fields.items())}
+_NODE = re.compile(r"\{\{ *node\.(name|port|uid|dir|data_dir|host|address) *\}\}")
 _NO_LIMITS = ordered(Limits())
 
 
@@ -27,14 +29,15 @@ _NO_LIMITS = ordered(Limits())
 class Frame:
     """`values` are the specification's fields that are shared, `context` what templates may name.
 
-    `command` and `env` have each text with whether it is still to be rendered per node. `on_change` holds
+    `command` and `env` have each text with whether it is still to be rendered per node: None for no, the
+    name for one that is `{{ node.NAME }}` and nothing else, empty for any other template. `on_change` holds
     what single variables lead to. `health` is None where nothing in it names the node.
     """
 
     values: dict[str, Any]
     context: dict[str, Any]
-    command: tuple[tuple[str, bool], ...]
-    env: tuple[tuple[str, str | SecretUse, bool], ...]
+    command: tuple[tuple[str, str | None], ...]
+    env: tuple[tuple[str, str | SecretUse, str | None], ...]
     on_change: dict[str, OnChange]
     files: tuple[File, ...]
     process_path: Path
@@ -121,8 +124,8 @@ def frame_of(situation: Situation, findings: Findings, placed: Placed, pin: Rele
 
 def _env(
     situation: Situation, process: Process, context: dict[str, Any]
-) -> tuple[tuple[tuple[str, str | SecretUse, bool], ...], dict[str, OnChange]]:
-    env: list[tuple[str, str | SecretUse, bool]] = []
+) -> tuple[tuple[tuple[str, str | SecretUse, str | None], ...], dict[str, OnChange]]:
+    env: list[tuple[str, str | SecretUse, str | None]] = []
     on_change: dict[str, OnChange] = {}
     for name, given in process.env.items():
         value = given
@@ -130,23 +133,24 @@ def _env(
             on_change[f"env.{name}"] = value.on_change
             value = value.value
         if isinstance(value, SecretValue):
-            env.append((name, SecretUse(secret=value.secret), False))
+            env.append((name, SecretUse(secret=value.secret), None))
         else:
             env.append((name, *_once(situation, value, context)))
     return tuple(env), on_change
 
 
-def _once(situation: Situation, text: str, context: dict[str, Any]) -> tuple[str, bool]:
-    """The text, and whether it is still to be rendered: what does not name the node is rendered here.
+def _once(situation: Situation, text: str, context: dict[str, Any]) -> tuple[str, str | None]:
+    """The text, and how it is still to be rendered: what does not name the node is rendered here.
 
     What cannot be rendered is left for the node, whose finding has its name and place.
     """
     if "{" not in text or "node" in text:
-        return text, "{" in text
+        whole = _NODE.fullmatch(text)
+        return text, (whole[1] if whole else "") if "{" in text else None
     try:
-        return situation.manifests.render(text, context), False
+        return situation.manifests.render(text, context), None
     except FleetctlError:
-        return text, True
+        return text, ""
 
 
 def _health_texts(health: Health) -> list[str]:

@@ -38,11 +38,13 @@ def make(
     options: Options,
     now: str,
     secrets: Mapping[str, str],
+    *,
+    seal: bool = True,
 ) -> Plan:
     """The plan of all fleets, or of those that the options name, sealed with its id.
 
     `recorded` by fleet name; `now` is RFC 3339, UTC, and `secrets` maps a reference to the keyed digest of
-    its value. A plan that must not be applied carries its refusals and no steps. Raises ManifestError for
+    its value. `seal` False leaves the id out: for a plan that is only looked at. A plan that must not be applied carries its refusals and no steps. Raises ManifestError for
     what is wrong in the manifests, with all findings, and FleetctlError for a fleet that is not there.
     """
     places, sights = index(observed)
@@ -69,14 +71,13 @@ def make(
     if found:
         raise ManifestError(found)
     fleets = tuple(plan for name, plan in planned.items() if name in chosen)
-    return sealed(
-        Plan(
-            created_at=now,
-            fleets=(),
-            manifests=dict(manifests.digests),
-            targets=tuple(sorted({str(t) for t in options.targets})),
-        ).model_copy(update={"fleets": fleets})
-    )
+    plan = Plan(
+        created_at=now,
+        fleets=(),
+        manifests=dict(manifests.digests),
+        targets=tuple(sorted({str(t) for t in options.targets})),
+    ).model_copy(update={"fleets": fleets})
+    return sealed(plan) if seal else plan
 
 
 def _chosen(manifests: Manifests, options: Options) -> list[str]:
