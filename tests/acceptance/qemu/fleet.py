@@ -55,6 +55,13 @@ class Guests:
     health: Document = field(default_factory=dict)
     rollout: Document = field(default_factory=dict)
     group: Document = field(default_factory=dict)
+    hosts: list[Document] = field(default_factory=list)
+    """Further Host documents."""
+    groups: list[Document] = field(default_factory=list)
+    """Further groups, on whatever substrate; their artifacts are in `artifacts`, by version."""
+    artifacts: dict[str, list[Document]] = field(default_factory=dict)
+    places: dict[str, Endpoint] = field(default_factory=dict)
+    """Where the nodes of further groups serve."""
 
     def __post_init__(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -147,7 +154,8 @@ class Guests:
     @property
     def endpoints(self) -> dict[str, Endpoint]:
         """Where each guest serves."""
-        return {f"guest-{n}": (self.lab.address(self.first + n), GUEST_PORT) for n in range(self.count)}
+        guests = {f"guest-{n}": (self.lab.address(self.first + n), GUEST_PORT) for n in range(self.count)}
+        return {**guests, **self.places}
 
     def ask(self, path: str) -> dict[str, str | None]:
         """What each guest answers for a page."""
@@ -163,7 +171,7 @@ class Guests:
 
     def write(self) -> None:
         """Writes all documents."""
-        documents = [*self._releases(), self.host, self._fleet()]
+        documents = [*self._releases(), self.host, *self.hosts, self._fleet()]
         text = yaml.safe_dump_all([{"api_version": "fleetctl/v1", **d} for d in documents], sort_keys=False)
         (self.path / "fleet.yaml").write_text(text, encoding="utf-8")
 
@@ -178,7 +186,10 @@ class Guests:
                 "kind": "Release",
                 "product": "node",
                 "version": version,
-                "artifacts": [{"substrate": "qemu", "arch": "x86_64", **self.pin(f"initramfs-{version}")}],
+                "artifacts": [
+                    {"substrate": "qemu", "arch": "x86_64", **self.pin(f"initramfs-{version}")},
+                    *self.artifacts.get(version, []),
+                ],
             }
             for version in VERSIONS
         ]
@@ -226,7 +237,8 @@ class Guests:
                         **self.health,
                     },
                     **self.group,
-                }
+                },
+                *self.groups,
             ],
             "rollout": {
                 "max_unavailable": self.max_unavailable,
