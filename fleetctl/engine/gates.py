@@ -90,8 +90,14 @@ def _baked(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
 
 
 def fresh(rollout: Rollout, now_s: float) -> bool:
-    """Whether the last look is young enough, and younger than anything that made us doubt what we know."""
-    return now_s - rollout.looked_s <= SAMPLE_MAX_AGE_S and rollout.sampled_s >= rollout.sample_after_s
+    """Whether the last look is young enough, and younger than anything that made us doubt what we know.
+
+    It must have begun after a failure, but only have ended after a node came back: where looks take long and
+    nodes come back all the time, none would ever count otherwise.
+    """
+    if now_s - rollout.looked_s > SAMPLE_MAX_AGE_S:
+        return False
+    return rollout.sampled_s >= rollout.sample_after_s and rollout.looked_s >= rollout.look_after_s
 
 
 def want_sample(rollout: Rollout, out: list[Effect]) -> None:

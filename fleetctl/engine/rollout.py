@@ -173,6 +173,7 @@ class Rollout:
     sampled_s: float = float("-inf")
     looked_s: float = float("-inf")
     sample_after_s: float = float("-inf")
+    look_after_s: float = float("-inf")
     sampling: bool = False
     sample_at_s: float | None = None
     blocked: str = ""
@@ -239,7 +240,7 @@ class Rollout:
             self.disrupted -= 1
         self.dirty = True
         if len(self.nodes) <= LOOKS_EACH_MAX:
-            self.sample_after_s = max(self.sample_after_s, self.now_s)
+            self.look_after_s = self.now_s
 
     def undo(self, state: StepState, now_s: float) -> None:
         """The step that was to take its node down, or to begin it, provably did not: only a fresh look knows how it is."""
