@@ -44,7 +44,7 @@ def fetch(
     ca_file: str | None = None,
     deadline_s: float = DOWNLOAD_DEADLINE_S,
 ) -> Path:
-    """The verified file with the pin's bytes: out of the cache, or from its source (a path or an https URL).
+    """The verified file with the pin's bytes: out of the cache, or from its source (a path, an https or s3 URL).
 
     What is in the cache is verified again each time. Raises ArtifactError with code `artifact.missing`,
     `.unreadable`, `.digest_mismatch` (both digests shown), `.interrupted`, `.too_large`, `.redirect` or
@@ -130,9 +130,14 @@ def _source(pin: ArtifactPin, clock: Clock, ca_file: str | None, deadline_s: flo
     scheme = urlsplit(pin.source).scheme if "://" in pin.source else ""
     if scheme == "https":
         return _download(pin.source, clock, ca_file, deadline_s)
+    if scheme == "s3":
+        from executors import artifacts_s3
+
+        return artifacts_s3.download(pin.source, clock, deadline_s, _CHUNK_B)
     if scheme:
         raise ArtifactError(
-            f"the artifact {pin.source} cannot be fetched over {scheme}", hint="use a path or an https:// URL"
+            f"the artifact {pin.source} cannot be fetched over {scheme}",
+            hint="use a path, an https:// URL or s3://BUCKET/KEY",
         )
     return _read(Path(pin.source))
 

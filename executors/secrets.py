@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 from manifests.errors import FleetctlError
 from manifests.secret import SCHEMES, Secret, SecretRef, parse_ref
@@ -19,17 +21,50 @@ class SecretError(FleetctlError):
 
 
 def resolve(ref: str) -> Secret:
-    """The value of `env:NAME` or `file:PATH` (one trailing newline is dropped); raises SecretError."""
+    """The value behind a reference (one trailing newline of a file or a program is dropped); raises SecretError.
+
+    `env:NAME`, `file:PATH`, and by `executors.secrets_elsewhere` `command:ARGV`, `aws-sm:ID[#KEY]`, `aws-ssm:NAME`.
+    """
     parsed = parse_ref(ref)
     if parsed is None:
         raise SecretError(
             f"{ref!r} is not a reference to a secret",
             hint="write " + " or ".join(f"{scheme}:…" for scheme in SCHEMES),
         )
-    text = _from_environment(parsed) if parsed.scheme == "env" else _from_file(parsed)
+    text = _text_of(parsed)
     if not text:
         raise SecretError(f"the secret {ref} is empty", hint="an empty secret is taken for a mistake")
     return Secret(text)
+
+
+def remembering() -> Callable[[str], Secret]:
+    """A `resolve` that asks for each reference once: for one run, which must see one value throughout."""
+    lock = Lock()
+    known: dict[str, Secret] = {}
+
+    def once(ref: str) -> Secret:
+        with lock:
+            if ref not in known:
+                known[ref] = resolve(ref)
+            return known[ref]
+
+    return once
+
+
+def _text_of(ref: SecretRef) -> str:
+    if ref.scheme == "env":
+        return _from_environment(ref)
+    if ref.scheme == "file":
+        return _from_file(ref)
+    from executors import secrets_elsewhere
+
+    match ref.scheme:
+        case "command":
+            return secrets_elsewhere.from_command(ref)
+        case "aws-sm":
+            return secrets_elsewhere.from_secrets_manager(ref)
+        case _:
+            return secrets_elsewhere.from_parameter_store(ref)
 
 
 def _from_environment(ref: SecretRef) -> str:

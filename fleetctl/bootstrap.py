@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from fleetctl.engine.observer import Observer
     from fleetctl.ledger.ports import Holder, Store
     from fleetctl.ledger.replay import Replayed
-    from fleetctl.stores.qualify_verdict import Measured, Report
+    from fleetctl.stores.qualify_verdict import Measured as Measured
+    from fleetctl.stores.qualify_verdict import Report as Report
     from fleetctl.stores.s3 import S3Store
-    from fleetctl.stores.s3_journal import Compacted
-    from fleetctl.stores.transfer import Copied
-    from fleetctl.stores.upkeep import Verdict
+    from fleetctl.stores.s3_journal import Compacted as Compacted
+    from fleetctl.stores.transfer import Copied as Copied
+    from fleetctl.stores.upkeep import Verdict as Verdict
     from manifests.schema.host import Host
 
 STATE_FILE = "state.db"
@@ -109,7 +110,7 @@ def engine(settings: Settings, clock: Clock, store: Store, observer: Observer, r
         store=store,
         drivers=partial(registry.driver, access=reach),
         fetch=lambda pin: artifacts.fetch(pin, settings.cache, clock=clock),
-        resolve=secrets.resolve,
+        resolve=secrets.remembering(),
         clock=clock,
         # The engine writes the run and the command in.
         holder=this_process(SystemProcesses(), run="", who=_who(), command=""),

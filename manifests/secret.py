@@ -11,13 +11,13 @@ import hmac
 import re
 from dataclasses import dataclass
 
-SCHEMES = ("env", "file")
+SCHEMES = ("env", "file", "command", "aws-sm", "aws-ssm")
 _REF = re.compile(r"(?P<scheme>[a-z][a-z0-9-]*):(?P<locator>\S(?:.*\S)?)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SecretRef:
-    """Where a secret is found: `scheme` (env, file, …) and `locator` (a variable's name, a path)."""
+    """Where a secret is found: `scheme` (of SCHEMES) and `locator` (a variable's name, a path, a command, an AWS name)."""
 
     scheme: str
     locator: str

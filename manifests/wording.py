@@ -221,7 +221,7 @@ def _pattern(name: str, value: Any, pattern: str, is_key: bool) -> Words:
             "manifest.secret",
             "A secret is named, not written",
             f"`{name}` says where the secret is found, and this is no such place.",
-            "write env:NAME or file:PATH",
+            "write env:NAME, file:PATH, command:ARGV, aws-sm:ID or aws-ssm:NAME",
         )
     what = f"the key {quoted(name)}" if is_key else f"`{name}` is {quoted(text)}"
     strange = strange_characters(text)

@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from glob import escape as glob_escape
 from hashlib import sha256
 from pathlib import Path
@@ -32,8 +32,10 @@ _PARTIAL_AGE_S = 3600.0
 class LocalTransport:
     """Runs commands on this machine, each in a session of its own, so that a Ctrl-C here ends none of them."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, environ: Mapping[str, str] | None = None) -> None:
+        """`environ` is what commands get instead of the few variables that a node's commands need."""
         self._clock = clock or SystemClock()
+        self._environ = environ
 
     def run(self, command: Command) -> Completed:
         """Runs a command; see `executors.transport.Transport.run`.
@@ -47,7 +49,7 @@ class LocalTransport:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_environment(),
+                env=_environment() if self._environ is None else dict(self._environ),
                 start_new_session=True,
             )
         except (OSError, ValueError) as e:

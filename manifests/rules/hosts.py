@@ -39,5 +39,5 @@ def check(review: Review) -> None:
                 "A secret is named, never written: by a variable's name or a file's path.",
                 key,
                 ("ssh", "become", "password", "secret"),
-                "write env:NAME or file:PATH",
+                "write env:NAME, file:PATH, command:ARGV, aws-sm:ID or aws-ssm:NAME",
             )

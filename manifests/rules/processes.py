@@ -104,7 +104,7 @@ def _secret(review: Review, key: Key, path: Path, text: str) -> None:
         "A secret is named, never written: by a variable's name or a file's path.",
         key,
         path,
-        "write env:NAME or file:PATH",
+        "write env:NAME, file:PATH, command:ARGV, aws-sm:ID or aws-ssm:NAME",
     )
 
 

@@ -99,12 +99,12 @@ def _artifacts(review: Review, release: Release) -> None:
 
 def _source(artifact: Artifact) -> tuple[str, str, str] | None:
     match = _SCHEME.match(artifact.source)
-    if match is None or match[1] == "https":
+    if match is None or match[1] in ("https", "s3"):
         return None
     return (
         "artifact.source",
         "An artifact's source cannot be used",
-        f"{match[1]}:// is not fetched; a source is a path beside the manifest, or an https:// URL.",
+        f"{match[1]}:// is not fetched; a source is a path beside the manifest, an https:// URL, or s3://BUCKET/KEY.",
     )
 
 
@@ -129,7 +129,7 @@ def _source_hint(artifact: Artifact) -> str:
     if artifact.substrate == "docker":
         name = artifact.source.partition("@")[0]
         return f"write {name}@{artifact.digest}"
-    return "use https://, or download it and name the file"
+    return "use https:// or s3://, or download it and name the file"
 
 
 def _twins(review: Review) -> None:

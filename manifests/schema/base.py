@@ -130,9 +130,9 @@ Name = Annotated[
 LABEL_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
 Labels = dict[Annotated[str, Field(pattern=rf"^{LABEL_PATTERN}$")], Text]
 """Free names and texts; both end up in labels of substrates."""
-REFERENCE_PATTERN = r"^(env|file):\S.*$"
+REFERENCE_PATTERN = r"^(env|file|command|aws-sm|aws-ssm):\S.*$"
 SecretRefText = Annotated[str, Field(pattern=REFERENCE_PATTERN), NO_TEMPLATE]
-"""Where a secret is found: env:NAME or file:PATH."""
+"""Where a secret is found: env:NAME, file:PATH, command:ARGV, aws-sm:ID or aws-ssm:NAME."""
 Version = Annotated[
     Text, AfterValidator(_version), WithJsonSchema({"type": "string", "description": "SemVer 2.0.0"})
 ]

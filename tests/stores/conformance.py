@@ -300,6 +300,13 @@ class Conformance:
         assert (got, len(refused)) == ([1], 11)
         other.close()
 
+    def test_an_epoch_is_above_that_of_every_entry(self, store: Store) -> None:
+        """In a state that was brought here from elsewhere, the entries are older than the lease."""
+        bodies = [entries.control("note", "me")]
+        sealed = seal(bodies, Context(FLEET, "l1", "r1", 41), Head(), "2026-01-01T00:00:00.000Z")
+        store.append(FLEET, 0, sealed, 41)
+        assert store.acquire(FLEET, holder(), TTL_S).epoch == 42
+
     # --- documents and key ---------------------------------------------------------------------------
 
     def test_a_document_is_found_by_its_pin(self, store: Store) -> None:
@@ -317,6 +324,7 @@ class Conformance:
         assert key is not None
         assert len(key) == 32
         store.initialise()
+        store.initialise(b"another key of thirty-two bytes!")
         again = self.make(clock, processes)
         assert again.secrets_key() == key
         again.close()

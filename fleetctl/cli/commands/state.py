@@ -16,8 +16,8 @@ from manifests.errors import ExitCode, FleetctlError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fleetctl.bootstrap import Copied
     from fleetctl.settings import Settings
-    from fleetctl.stores.transfer import Copied
 
 FORMAT_VERSION = "1.0"
 

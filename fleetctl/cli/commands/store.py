@@ -11,7 +11,7 @@ from fleetctl.cli import options
 from fleetctl.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from fleetctl.stores.qualify_verdict import Measured, Report
+    from fleetctl.bootstrap import Measured, Report
 
 FORMAT_VERSION = "1.0"
 # Whoever waits for ten thousand rounds hears of them this often.
