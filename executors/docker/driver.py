@@ -120,7 +120,7 @@ class DockerDriver(DockerReader):
                 api.kill(name, signal=f"SIG{spec.reload_signal}")
                 return succeeded("docker.reloaded")
             case StepKind.ADOPT:
-                self._put(name, {record.inside(names.RECORD): _record_bytes(operation)})
+                self._put(name, {record.inside(names.RECORD): self._record_bytes(operation)})
             case StepKind.DESTROY:
                 return self._destroy(operation)
             case _:
@@ -189,8 +189,13 @@ class DockerDriver(DockerReader):
 
     def _place(self, operation: Operation, secrets: Mapping[str, Secret]) -> None:
         files = record.files_to_place(operation.spec, secrets)
-        files[record.inside(names.RECORD)] = _record_bytes(operation)
+        files[record.inside(names.RECORD)] = self._record_bytes(operation)
         self._put(names.container(operation.uid), files)
+
+    def _record_bytes(self, operation: Operation) -> tuple[bytes, int]:
+        inspected = self._inspect(names.container(operation.uid)) or {}
+        text = json.dumps(record.record_of(operation, str(inspected.get("Id"))), sort_keys=True)
+        return text.encode(), 0o600
 
     def _put(self, container: str, files: Mapping[str, tuple[bytes, int]]) -> None:
         for folder, inside in record.by_mount(files):
@@ -226,7 +231,3 @@ def _server_error(error: Any) -> Outcome:
     if any(word in words for word in final):
         return failed("docker.error", words, status=error.status_code)
     return unknown("docker.error", words, status=error.status_code)
-
-
-def _record_bytes(operation: Operation) -> tuple[bytes, int]:
-    return json.dumps(record.record_of(operation), sort_keys=True).encode(), 0o600

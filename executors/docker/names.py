@@ -24,6 +24,8 @@ IMAGE: Final = "fleetctl.image"
 FIELDS: Final = "fleetctl.fields"
 PORT: Final = "fleetctl.port"
 ADDRESS: Final = "fleetctl.address"
+CONTAINER: Final = "fleetctl.container"
+"""In the record only: the id of the container that it is about, since its volume outlives that container."""
 ARTIFACT: Final = "fleetctl.artifact"
 """On images that were made from a root file system: the file's pin."""
 

@@ -40,17 +40,11 @@ def owned(inspected: Mapping[str, Any]) -> bool:
 
 
 def identity(inspected: Mapping[str, Any], record: Mapping[str, str] | None) -> dict[str, str]:
-    """Labels, with the record's values over them, unless the record is an earlier container's (the volume stays)."""
+    """Labels, with the record's values over them, unless the record is of an earlier container (the volume stays)."""
     labels: dict[str, str] = inspected["Config"].get("Labels") or {}
-    if record is None or _order(record) < _order(labels):
+    if record is None or record.get(names.CONTAINER) != inspected["Id"]:
         return dict(labels)
     return {**labels, **record}
-
-
-def _order(labels: Mapping[str, str]) -> tuple[int, int]:
-    numbers = (labels.get(names.EPOCH, ""), labels.get(names.GENERATION, ""))
-    epoch, generation = (int(n) if n.isdecimal() else 0 for n in numbers)
-    return epoch, generation
 
 
 def instance(inspected: Mapping[str, Any]) -> str | None:

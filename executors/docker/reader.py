@@ -51,28 +51,42 @@ class DockerReader:
         )
 
     def probe(self, target: ProbeTarget) -> ProbeResult:
-        health = target.spec.health
-        if health.container is not None:
-            inspected = self._inspect(names.container(target.uid))
-            if inspected is None:
-                return ProbeResult(HealthState.FAILING, "the container is gone")
-            state = observe.container_health(inspected)
-            last = (inspected["State"].get("Health") or {}).get("Log") or []
-            last_output = str(last[-1].get("Output", "")).strip() if last else ""
-            if state is HealthState.NONE:
-                return ProbeResult(
-                    HealthState.FAILING, "the image has no health check, and the manifest asks for one"
-                )
-            return ProbeResult(
-                state,
-                f"{inspected['State']['Health']['Status']}" + (f": {last_output}" if last_output else ""),
-            )
+        """Asks the node once; where `target.instance` is given, the answer counts only from that very start."""
+        answer = self._ask(target)
+        if target.instance is None or answer.state is HealthState.UNKNOWN:
+            return answer
+        inspected = self._inspect(names.container(target.uid))
+        if inspected is None:
+            return ProbeResult(HealthState.FAILING, "the container is gone")
+        if not inspected["State"].get("Running") or observe.instance(inspected) != target.instance:
+            code = inspected["State"].get("ExitCode")
+            return ProbeResult(HealthState.FAILING, f"that start of it has ended (exit code {code})")
+        return answer
+
+    def _ask(self, target: ProbeTarget) -> ProbeResult:
+        if target.spec.health.container is not None:
+            return self._own_check(target.uid)
 
         def check(command: tuple[str, ...], timeout_s: float) -> ProbeResult:
             del timeout_s
             return self._exec(names.container(target.uid), command)
 
         return probe_by_transport(self._transport, target, check)
+
+    def _own_check(self, uid: str) -> ProbeResult:
+        """What the engine says of the image's own health check."""
+        inspected = self._inspect(names.container(uid))
+        if inspected is None:
+            return ProbeResult(HealthState.FAILING, "the container is gone")
+        state = observe.container_health(inspected)
+        if state is HealthState.NONE:
+            return ProbeResult(
+                HealthState.FAILING, "the image has no health check, and the manifest asks for one"
+            )
+        health = inspected["State"]["Health"]
+        last = (health.get("Log") or [{}])[-1]
+        output = " ".join(str(last.get("Output", "")).split())
+        return ProbeResult(state, str(health["Status"]) + (f": {output}" if output else ""))
 
     def logs(self, uid: str, lines: int) -> str:
         from docker.errors import DockerException

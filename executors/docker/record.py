@@ -22,9 +22,10 @@ from planner.spec import NodeSpec
 FILE_MAX_B = 64 * 2**20
 
 
-def record_of(operation: Operation) -> dict[str, str]:
-    """The record that this operation leaves, as label names and values."""
+def record_of(operation: Operation, container_id: str) -> dict[str, str]:
+    """The record that this operation leaves of this container, as label names and values."""
     return {
+        names.CONTAINER: container_id,
         names.LINEAGE: operation.lineage,
         names.EPOCH: str(operation.epoch),
         names.GENERATION: str(operation.generation),

@@ -123,14 +123,6 @@ class TestDocker(Conformance):
         node.do(START, spec)
         assert node.driver.probe(ProbeTarget(UID, spec)).state is HealthState.FAILING
 
-    @pytest.mark.xfail(reason="a probe of a container does not compare the start that is meant")
-    def test_a_probe_of_another_start_does_not_pass(self, node: Node) -> None:
-        super().test_a_probe_of_another_start_does_not_pass(node)
-
-    @pytest.mark.xfail(reason="an adoption with a lower epoch than the container's labels is not seen")
-    def test_adoption_fences_the_former_owner(self, node: Node) -> None:
-        super().test_adoption_fences_the_former_owner(node)
-
     @pytest.mark.parametrize("effect", [CREATE, START, STOP, RELOAD, DESTROY])
     def test_an_older_epoch_is_refused(self, node: Node, effect: StepKind) -> None:
         super().test_an_older_epoch_is_refused(node, effect)
