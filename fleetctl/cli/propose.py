@@ -25,7 +25,7 @@ class Asked:
     """What was asked for beside the manifests. `observed` is a snapshot's file, instead of looking.
 
     `back` names a fleet whose newest run is to be undone; empty: the only one. `via`: along declared pairs, as
-    consecutive rollouts, where the transition itself is not declared.
+    consecutive rollouts, where the transition itself is not declared. `seal` False: the plan is only shown.
     """
 
     targets: tuple[str, ...] = ()
@@ -35,6 +35,7 @@ class Asked:
     observed: Path | None = None
     back: str | None = None
     via: bool = False
+    seal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
             fleet = _only(manifests)
             plans = consecutive(manifests, snapshot, known.recorded, options, now, digests, fleet)
         else:
-            plans = (make(manifests, snapshot, known.recorded, options, now, digests),)
+            plans = (make(manifests, snapshot, known.recorded, options, now, digests, seal=asked.seal),)
     return Proposal(plans[0], manifests, known, snapshot, way, plans)
 
 

@@ -62,7 +62,9 @@ def command(
     terminal = invocation.terminal
     wanted = options.sources(paths, files, variables, var_files)
     settings = options.resolve_settings(invocation, wanted.folder, state, parallelism)
-    asked = Asked(targets, accept_downtime, adopt=adopt, observed=observed, via=via)
+    # Writing down a large plan takes as long as making it: only what is kept or read by machines has an id.
+    seal = out is not None or form != "human"
+    asked = Asked(targets, accept_downtime, adopt=adopt, observed=observed, via=via, seal=seal)
     proposal = propose(invocation, wanted, settings, asked)
     with invocation.timings.phase("write"):
         files_written = _write(invocation, proposal.plans, out, form)
