@@ -12,7 +12,7 @@ LAB    ?= base libvirt postgres
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check format bench soak docs clean system-packages
+.PHONY: help env demo test check format bench soak docs clean system-packages libvirt
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -20,7 +20,7 @@ help: ## list the targets
 demo: $(STAMP) ## run the quickstart: three real nodes, a rollout, a refusal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
 
-test: $(TOOLS) system-packages ## run every test but the soak; install what the tests need
+test: $(TOOLS) system-packages libvirt ## run every test but the soak; install what the tests need
 	$(BIN)/python -m pytest -m "not soak" $(TESTS)
 
 # Every check runs, whichever failed before it: one run tells everything.
@@ -42,7 +42,7 @@ format: $(TOOLS) ## let ruff format and fix what it can
 bench: $(TOOLS) ## print the benchmark table
 	$(BIN)/python -m tests.bench
 
-soak: $(TOOLS) system-packages ## run the long random rounds
+soak: $(TOOLS) system-packages libvirt ## run the long random rounds
 	$(BIN)/python -m pytest -m soak --timeout 0 $(TESTS)
 
 docs: $(TOOLS) ## serve the documentation on http://127.0.0.1:8000
@@ -78,3 +78,12 @@ system-packages:
 	@if [ ! -f tests/lab/install-packages.sh ]; then :; \
 	elif [ "$$(id -u)" -eq 0 ] && [ -f /etc/debian_version ]; then sh tests/lab/install-packages.sh $(LAB); \
 	else echo "Not root on Debian or Ubuntu: system packages stay as they are; tests that miss one are skipped."; fi
+
+# The extra compiles against libvirt's headers, so it follows the packages that bring them. Where it cannot be
+# built, the tests of virtual machines are skipped.
+libvirt: $(TOOLS) system-packages
+	@if $(BIN)/python -c 'import libvirt, pycdlib' 2>/dev/null; then :; \
+	elif pkg-config --exists libvirt 2>/dev/null; then \
+	  echo "Installing the extra for virtual machines (once) ..."; \
+	  $(PIP) --editable '.[libvirt]' || echo "It could not be built; the tests of virtual machines are skipped."; \
+	else echo "No libvirt headers (libvirt-dev, pkg-config): the tests of virtual machines are skipped."; fi

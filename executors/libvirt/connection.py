@@ -21,6 +21,8 @@ KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 3
 # Between two attempts to reach a libvirt that is starting.
 RETRY_S = 0.25
+# A look that loses its connection so often will not come to its end.
+LOOKS_MAX = 5
 # Without an event something may still have changed: events are only faster.
 LOOK_AGAIN_S = 1.0
 INSTALL = "pip install 'fleetctl[libvirt]' (it needs libvirt-dev, pkg-config and a C compiler)"
@@ -71,18 +73,22 @@ class Connection:
 
     def read(self, look: Callable[[Any], T]) -> T:
         """Runs a look; when the connection is lost meanwhile, all of it once more over a new one."""
-        while True:
+        for attempt in range(LOOKS_MAX):
             connection = self.get()
             try:
                 return look(connection)
-            except self.libvirt.libvirtError:
-                if alive(connection, self.libvirt):
+            except self.libvirt.libvirtError as e:
+                if attempt + 1 == LOOKS_MAX or not self.lost(e, connection):
                     raise
-                # `get` bounds the waiting, and raises when libvirt does not come back.
+                self._drop(connection)  # `get` makes a new one, and raises when libvirt does not come back
+        raise AssertionError("the last look returned or raised")
 
-    def lost(self) -> bool:
-        """Whether the present connection has ended: a call that failed on it has no answer."""
-        return self._made is None or not alive(self._made, self.libvirt)
+    def lost(self, error: Any, connection: Any = None) -> bool:
+        """Whether the error means that a call has no answer, and not that libvirt refused it."""
+        if error.get_error_domain() == self.libvirt.VIR_FROM_RPC:
+            return True
+        made = connection if connection is not None else self._made
+        return made is None or not alive(made, self.libvirt)
 
     def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
         """Waits until `done`, looking again at every event and once in a while; False: it did not come."""
@@ -103,6 +109,14 @@ class Connection:
                 with contextlib.suppress(self.libvirt.libvirtError):
                     self._made.close()
                 self._made = None
+
+    def _drop(self, connection: Any) -> None:
+        """Takes this connection for lost, unless another thread has made a new one meanwhile."""
+        with self._lock:
+            if self._made is connection:
+                with contextlib.suppress(self.libvirt.libvirtError):
+                    connection.close()
+                self._made = self._open(self._timeout_s)
 
     def _open(self, timeout_s: float) -> Any:
         if self._closed:

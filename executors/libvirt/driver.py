@@ -168,18 +168,11 @@ class LibvirtDriver(LibvirtReader):
         assert state is not None, "what is gone was answered before"
         uid, drain_s = operation.uid, operation.spec.drain.timeout / 1000
         self._write(operation, state)
-        if state.seen.state == observe.PMSUSPENDED:
-            self._domain(self._connection.get(), uid).pMWakeup(0)
-        drained = False
-        if state.seen.state != observe.PAUSED:  # a guest that stands still hears nothing
-            until_s = self._clock.monotonic() + drain_s
-            while not drained and (left_s := until_s - self._clock.monotonic()) > 0:
-                self._press(operation)
-                drained = self._connection.wait(lambda: self._is_off(uid), min(PRESS_AGAIN_S, left_s))
+        # A guest that stands still hears nothing.
+        drained = state.seen.state != observe.PAUSED and self._drained(operation, drain_s)
         if not drained:
-            domain = self._domain(self._connection.get(), uid)
-            if domain is not None and domain.isActive():
-                domain.destroyFlags(0)
+            # Killing what is dead already is an answer too, so this may be asked again over a new connection.
+            self._connection.read(lambda connection: self._kill(connection, uid))
             self._connection.wait(lambda: self._is_off(uid), KILL_S)
         outcome = settled(operation, self._now(uid))
         if outcome.code != "libvirt.stopped":
@@ -188,11 +181,27 @@ class LibvirtDriver(LibvirtReader):
             return succeeded("libvirt.drained")
         return succeeded("libvirt.killed", f"it did not shut down within {drain_s:g} s, and was turned off")
 
-    def _press(self, operation: Operation) -> None:
+    def _drained(self, operation: Operation, drain_s: float) -> bool:
+        """Asks the guest to shut down, and again, until it is off; False: it did not in time."""
+        until_s = self._clock.monotonic() + drain_s
+        while (left_s := until_s - self._clock.monotonic()) > 0:
+            self._connection.read(lambda connection: self._press(connection, operation))
+            if self._connection.wait(lambda: self._is_off(operation.uid), min(PRESS_AGAIN_S, left_s)):
+                return True
+        return False
+
+    def _kill(self, connection: Any, uid: str) -> None:
+        domain = self._domain(connection, uid)
+        if domain is not None and domain.isActive():
+            domain.destroyFlags(0)
+
+    def _press(self, connection: Any, operation: Operation) -> None:
         """Asks the guest to shut down, by its agent where that is wanted and answers, else by the power button."""
-        domain = self._domain(self._connection.get(), operation.uid)
+        domain = self._domain(connection, operation.uid)
         if domain is None:
             return
+        if domain.state(0)[0] == observe.PMSUSPENDED:
+            domain.pMWakeup(0)
         by_agent = definition.domain_of(operation.spec).shutdown == "agent"
         ways = [self._libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN]
         if by_agent:
@@ -203,9 +212,9 @@ class LibvirtDriver(LibvirtReader):
                 domain.shutdownFlags(way)
                 return
             except self._libvirt.libvirtError as e:
-                # It ended by itself, or has no agent (yet): the next look, or the next way, tells.
-                if self._connection.lost():
+                if self._connection.lost(e, connection):
                     raise
+                # It ended by itself, or has no agent (yet): the next look, or the next way, tells.
                 if e.get_error_code() == self._libvirt.VIR_ERR_OPERATION_INVALID:
                     return
 
@@ -251,11 +260,16 @@ class LibvirtDriver(LibvirtReader):
     def _write(self, operation: Operation, state: State | None) -> None:
         """Writes the operation into the domain's metadata, before the call that it is about."""
         assert state is not None, "what is gone was answered before"
-        domain = self._domain(self._connection.get(), operation.uid)
         lib = self._libvirt
-        where = lib.VIR_DOMAIN_AFFECT_CONFIG | (lib.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
         text = metadata.text(metadata.of_operation(operation, state.ours))
-        domain.setMetadata(lib.VIR_DOMAIN_METADATA_ELEMENT, text, names.KEY, names.XML_NAMESPACE, where)
+
+        def write(connection: Any) -> None:
+            domain = self._domain(connection, operation.uid)
+            where = lib.VIR_DOMAIN_AFFECT_CONFIG | (lib.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
+            domain.setMetadata(lib.VIR_DOMAIN_METADATA_ELEMENT, text, names.KEY, names.XML_NAMESPACE, where)
+
+        # Writing the same once more changes nothing.
+        self._connection.read(write)
 
     @property
     def _disks(self) -> Disks:
@@ -277,7 +291,7 @@ class LibvirtDriver(LibvirtReader):
         try:
             return call()
         except self._libvirt.libvirtError as e:
-            if self._connection.lost():
+            if self._connection.lost(e):
                 return (unknown if sent else rejected)("libvirt.no_answer", str(e))
             return failed("libvirt.refused", str(e), error=e.get_error_code())
         except Unreachable as e:

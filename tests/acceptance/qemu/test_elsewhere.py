@@ -60,7 +60,7 @@ def test_a_libvirt_behind_ssh_serves_and_gives_all_volumes_back(
 
 
 def test_one_fleet_over_processes_containers_and_guests_rolls_as_one(
-    libvirt_lab: LibvirtLab, sshd: LoopbackSshd, docker_engine: DockerEngine, tmp_path: Path
+    libvirt_lab: LibvirtLab, loopback_sshd: LoopbackSshd, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
     """One budget over all substrates: an outside client never sees more than one node of the three down."""
     artifacts: dict[str, list[Document]] = {}
@@ -79,6 +79,7 @@ def test_one_fleet_over_processes_containers_and_guests_rolls_as_one(
             )
         artifacts[version] = pins
     process_port, container_port = free_port(), free_port()
+    root = f"/tmp/{loopback_sshd.user}-mixed"
     health = {"http": {"path": "/health"}, "interval": "200ms", "deadline": "60s"}
     groups: list[Document] = [
         {
@@ -109,7 +110,7 @@ def test_one_fleet_over_processes_containers_and_guests_rolls_as_one(
         },
     ]
     hosts: list[Document] = [
-        {"kind": "Host", "name": "far", "root": f"/tmp/{sshd.user}", "ssh": ssh_to(sshd, tmp_path)},
+        {"kind": "Host", "name": "far", "root": root, "ssh": ssh_to(loopback_sshd, tmp_path)},
         {"kind": "Host", "name": "engine", "docker": {"url": docker_engine.url}},
     ]
     fleet = Guests(
