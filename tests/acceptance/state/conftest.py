@@ -66,7 +66,9 @@ class Shared:
     def objects(self, part: str = "") -> dict[str, bytes]:
         """Every object of the state by its name below the prefix."""
         client = self.server.client()
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{self.prefix}/{part}")
+        pages = client.get_paginator("list_objects_v2").paginate(
+            Bucket=BUCKET, Prefix=f"{self.prefix}/{part}"
+        )
         keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return {
             k.removeprefix(f"{self.prefix}/"): client.get_object(Bucket=BUCKET, Key=k)["Body"].read()
