@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def tunnel(hosts: HostLab, name: str, port: int, log: Path) -> Iterator[Endpoint
 
 @pytest.fixture(scope="module")
 def six(systemd_hosts: HostLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Six hosts with a node each: five reached directly, one through h1; on h2 sudo asks for a password."""
+    """Six hosts with a node each: five reached directly, one through h1; on h2 sudo asks for a password.
+
+    On every second one the node is a unit of systemd, on the others a plain process.
+    """
     path = tmp_path_factory.mktemp("six")
     hosts = systemd_hosts
     hosts.write_known_hosts(path / "known_hosts")
@@ -44,7 +48,10 @@ def six(systemd_hosts: HostLab, tmp_path_factory: pytest.TempPathFactory) -> Ite
         fleet = Fleet(
             path,
             "six",
-            [ssh_host(hosts, name, **(asking if name == "h2" else {})) for name in names],
+            [
+                {**ssh_host(hosts, name, **(asking if name == "h2" else {})), "supervisor": supervisor}
+                for name, supervisor in zip(names, itertools.cycle(["process", "systemd"]), strict=False)
+            ],
             [on_hosts("web", names, port)],
             max_unavailable=2,
             secrets={"SUDO": SUDO_PASSWORD},

@@ -263,7 +263,7 @@ def on_hosts(name: str, hosts: Sequence[str], port: int, *, count: int | None = 
     env = {
         "PORT": "{{ node.port }}",
         "VERSION": "{{ release.version }}",
-        "WWW": "{{ node.dir }}/www",
+        "WWW": "{{ node.data_dir }}/www",
         "DATA_DIR": "{{ node.data_dir }}",
         "CONFIG_FILE": "{{ node.dir }}/conf",
     }

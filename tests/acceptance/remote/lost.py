@@ -24,7 +24,8 @@ class When(Enum):
 
 # Whatever the guarded script would do first is a kill of the script itself: it has recorded that it begins.
 _KILLED = "".join(
-    f"{name}() {{ kill -KILL $$; }}\n" for name in ("place", "verify_artifact", "sup_signal", "sup_remove")
+    f"{name}() {{ kill -KILL $$; }}\n"
+    for name in ("place", "verify_artifact", "ask_to_stop", "sup_reload", "sup_remove")
 )
 
 

@@ -67,7 +67,7 @@ class Node:
             command=("/bin/node",),
             env={"DATA_DIR": "/fleetctl/data", "CONFIG_FILE": "/fleetctl/conf", **more.pop("env", {})},
             files=(FileSpec(path="conf", content=effect.value),),
-            drain=Drain(timeout=5000),
+            drain=Drain(timeout="5s"),  # type: ignore[arg-type]
             data=Data(path="data"),
             container=Container(tmpfs=("/tmp",)),
         )

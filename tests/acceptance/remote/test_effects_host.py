@@ -1,4 +1,4 @@
-"""docs/effects.md, table of `host`, row by row on a systemd host over SSH with sudo: what becomes of a lost answer."""
+"""docs/effects.md, table of `host`, row by row over SSH with sudo and both supervisors: what becomes of a lost answer."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _uids = iter(range(1, 1000))
 class Node:
     """One node on the host: its effects, one after another, and how often it says that it was started."""
 
-    def __init__(self, hosts: HostLab, transport: LosingTransport) -> None:
+    def __init__(self, hosts: HostLab, transport: LosingTransport, supervisor: str) -> None:
         self.hosts, self.transport = hosts, transport
-        self.driver = HostDriver(HOST, transport, ROOT)
+        self.driver = HostDriver(HOST, transport, ROOT, supervisor)
         self.uid = f"effect{next(_uids):010d}"
         self.folder = f"{ROOT}/nodes/{self.uid}"
 
@@ -61,7 +61,7 @@ class Node:
         return f"{ROOT}/artifacts/sha256/{self.pin.digest.removeprefix('sha256:')}/{self.pin.name}"
 
     def operation(self, effect: StepKind, **more: Any) -> Operation:
-        env = {"PORT": str(PORT), "WWW": f"{self.folder}/www", "DATA_DIR": f"{self.folder}/data"}
+        env = {"PORT": str(PORT), "WWW": f"{self.folder}/data/www", "DATA_DIR": f"{self.folder}/data"}
         spec = NodeSpec(
             substrate="host",
             host=HOST,
@@ -72,7 +72,7 @@ class Node:
             artifact=self.pin,
             command=("/bin/sh", self.artifact),
             env={**env, "CONFIG_FILE": f"{self.folder}/conf"},
-            drain=Drain(timeout=5000),
+            drain=Drain(timeout="5s"),  # type: ignore[arg-type]
             data=Data(path="data"),
         )
         return operation(effect, self.uid, spec, **more)
@@ -97,16 +97,10 @@ class Node:
         return text.count("start")
 
     def close(self) -> None:
-        lineage = (
-            {"lineage": "lineage-2"}
-            if self.hosts.exec(
-                HOST, f"grep -c ^lineage=lineage-2 {self.folder}/record 2>/dev/null || :"
-            ).strip()
-            == "1"
-            else {}
-        )
+        owned = self.hosts.exec(HOST, f"grep ^lineage= {self.folder}/record 2>/dev/null || :")
         for effect in (STOP, DESTROY):
-            self.driver.perform(self.operation(effect, retain_data=False, **lineage), {})
+            last = self.operation(effect, retain_data=False, lineage=owned.strip().partition("=")[2])
+            self.driver.perform(last, {})
         self.driver.close()
 
 
@@ -140,9 +134,9 @@ class _Shared(LosingTransport):
         """Kept."""
 
 
-@pytest.fixture
-def node(ssh: SshTransport, systemd_hosts: HostLab) -> Iterator[Node]:
-    made = Node(systemd_hosts, _Shared(ssh))
+@pytest.fixture(params=["process", "systemd"])
+def node(request: pytest.FixtureRequest, ssh: SshTransport, systemd_hosts: HostLab) -> Iterator[Node]:
+    made = Node(systemd_hosts, _Shared(ssh), request.param)
     made.stage()
     try:
         yield made

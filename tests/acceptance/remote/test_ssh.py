@@ -1,9 +1,16 @@
-"""A fleet's life on systemd hosts over SSH: one of them behind a jump host, one where sudo asks for a password."""
+"""A fleet's life on systemd hosts over SSH: one of them behind a jump host, one where sudo asks for a password.
+
+The nodes of h2, h4 and the hidden host are units of systemd, those of h1, h3 and h5 plain processes.
+"""
 
 from __future__ import annotations
 
+import pytest
+
+from tests.acceptance.cli import wait_for
 from tests.acceptance.remote.fleet import ROOT, Fleet
 from tests.lab.hosts import HostLab
+from tests.lab.watcher import page
 
 
 def test_from_nothing_to_six_nodes_and_no_changes(six: Fleet) -> None:
@@ -60,22 +67,35 @@ def test_a_lost_node_is_repaired_and_no_other_is_touched(six: Fleet, systemd_hos
     assert after == boots
 
 
-def test_a_file_and_a_variable_edited_by_hand_show_field_by_field_and_are_undone(
+def test_a_killed_unit_comes_back_by_itself_and_nothing_is_left_to_do(
     six: Fleet, systemd_hosts: HostLab
+) -> None:
+    six.settle()
+    boots = six.ask("/boot")
+    systemd_hosts.exec("h4", f"systemctl kill --signal=KILL fleetctl-{six.uid('web-3')}.service")
+    address = six.endpoints["web-3"]
+    wait_for(lambda: page(*address, "/boot") not in (None, boots["web-3"]), "systemd to start it again", 60.0)
+    wait_for(lambda: page(*address, "/health"), "the node to serve", 60.0)
+    six.unchanged()
+
+
+@pytest.mark.parametrize(("node", "host"), [("web-3", "h4"), ("web-4", "h5")])
+def test_a_file_and_a_variable_edited_by_hand_show_field_by_field_and_are_undone(
+    six: Fleet, systemd_hosts: HostLab, node: str, host: str
 ) -> None:
     six.want(greeting="declared", conf="declared").settle()
     boots = six.ask("/boot")
-    node = f"{ROOT}/nodes/{six.uid('web-3')}"
-    systemd_hosts.exec("h4", f"echo by hand >{node}/conf; sed -i s/declared/changed/ {node}/env")
+    folder = f"{ROOT}/nodes/{six.uid(node)}"
+    systemd_hosts.exec(host, f"echo by hand >{folder}/conf; sed -i s/declared/changed/ {folder}/env")
     planned = six.pending()
     assert "Changed outside of fleetctl" in planned
     assert "files.conf" in planned
     assert "env.GREETING: changed -> declared" in planned
-    assert planned.count("node/six/") == planned.count("node/six/web-3")
+    assert planned.count("node/six/") == planned.count(f"node/six/{node}")
     six.apply()
-    assert systemd_hosts.exec("h4", f"cat {node}/conf") == "declared"
+    assert systemd_hosts.exec(host, f"cat {folder}/conf") == "declared"
     after = six.ask("/boot")
-    assert after.pop("web-3") != boots.pop("web-3")
+    assert after.pop(node) != boots.pop(node)
     assert after == boots
 
 
@@ -102,9 +122,10 @@ def test_a_lost_host_is_told_and_costs_no_other_node(six: Fleet, systemd_hosts: 
         assert {answer for name, answer in six.ask("/env").items() if name != "web-4"} == {"after"}
     finally:
         systemd_hosts.power_on("h5")
+        six.want(rollout={})
     boots = six.ask("/boot")
     assert "node/six/web-4" in six.pending()
-    six.want(rollout={}).apply()
+    six.apply()
     after = six.ask("/boot")
     assert after.pop("web-4") is not None
     assert set(six.ask("/env").values()) == {"after"}
