@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
-from executors import registry  # noqa: E402 - the library may be missing
+from executors import registry
 from executors.driver import DriverError, ProbeTarget
 from executors.libvirt import names
 from executors.libvirt.driver import LibvirtDriver

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
-from executors import registry  # noqa: E402 - the library may be missing
+from executors import registry
 from executors.driver import Driver, ProbeTarget
 from executors.libvirt import definition, names
 from executors.libvirt.driver import LibvirtDriver
