@@ -8,7 +8,15 @@ import pytest
 pytest_plugins = ["tests.lab.fixtures"]
 
 # Variables of the caller's shell that would change what the command line prints or where it looks.
-FOREIGN_VARIABLES = ("FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "FLEETCTL_STATE", "FLEETCTL_DEBUG")
+FOREIGN_VARIABLES = (
+    "FORCE_COLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "LINES",
+    "FLEETCTL_STATE",
+    "FLEETCTL_STATE_ENDPOINT",
+    "FLEETCTL_DEBUG",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -39,6 +39,7 @@ _DENIED = {
     "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
 }
+_ELSEWHERE = {"IllegalLocationConstraintException", "PermanentRedirect", "TemporaryRedirect"}
 # 4xx that say "later", not "no".
 _LATER = {"408", "429", "RequestTimeout", "SlowDown", "TooManyRequests"}
 
@@ -271,7 +272,10 @@ class Bucket:
             return conditions_ignored(self.place, "it does not implement conditional writes")
         if status >= 500 or said & _LATER:
             return NoAnswer(f"{status} {code}")
-        return StateError(f"the state {self.place} cannot be used: the store answers {status} {code}")
+        hint = "name the bucket's region: AWS_REGION" if code in _ELSEWHERE or status in (301, 307) else None
+        return StateError(
+            f"the state {self.place} cannot be used: the store answers {status} {code}", hint=hint
+        )
 
     def _client(self) -> Any:
         if self._made is None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-# With the waits below a write is given up after about six seconds, well within a lease's TTL.
+# With the waits below a write is given up after about six seconds of refusals. Silence takes a timeout a call:
+# then the lease may pass to another meanwhile, and the fence decides which of the two writes counts.
 CALLS_MAX = 9
 _WAIT_FIRST_S = 0.03
 _WAIT_MAX_S = 1.5
