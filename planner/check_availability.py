@@ -106,14 +106,17 @@ class _Proof:
         for name, n in Counter(c.group for c in down).items():
             budget = self.budgets.get(f"group/{name}")
             by_group += n if budget is None else min(n, budget.window)
+        return min(self._by_host(down), self._rollout.window, by_group)
+
+    def _by_host(self, down: list[Change]) -> int:
+        """How many of these the bound per host lets go at once."""
         limit = self._rollout.max_unavailable_per_host
-        by_host = len(down)
-        if limit is not None:
-            by_host = sum(min(n, limit) for n in Counter(c.host for c in down).values())
-        return min(len(down), self._rollout.window, by_group, by_host)
+        if limit is None:
+            return len(down)
+        return sum(min(n, limit) for n in Counter(c.host for c in down).values())
 
     def _window(self, budget: Budget, down: list[Change]) -> int:
-        return min(len(down), budget.window) if self._rolling else len(down)
+        return min(self._by_host(down), budget.window) if self._rolling else len(down)
 
     def _available(self, scope: str) -> int:
         return len(self._up) if scope == FLEET else sum(_inside(self._counted[u], scope) for u in self._up)
