@@ -210,9 +210,13 @@ def go_back(db: CellDb, target: int, change: int | None) -> None:
             )
     if undo:
         run("DELETE FROM cellz_kv_undo WHERE change >= ?", (undo[-1][0],))
-    gone = "SELECT id FROM checkpoints WHERE sequence > ?"
-    run(f"DELETE FROM cellz_checkpoint_kv WHERE checkpoint_id IN ({gone})", (target,))  # noqa: S608
-    run("DELETE FROM checkpoints WHERE sequence > ?", (target,))
+    # A checkpoint made later at the same place of the log, after another kv write, went with that write.
+    run(
+        "DELETE FROM checkpoints WHERE sequence > ?1 OR id IN "
+        "(SELECT checkpoint_id FROM cellz_checkpoint_kv WHERE ?2 IS NOT NULL AND change > ?2)",
+        (target, change),
+    )
+    run("DELETE FROM cellz_checkpoint_kv WHERE checkpoint_id NOT IN (SELECT id FROM checkpoints)")
 
 
 def _compact(db: CellDb, op: Compact) -> Applied:
@@ -224,9 +228,8 @@ def _compact(db: CellDb, op: Compact) -> Applied:
     run("DELETE FROM events WHERE sequence <= ?", (op.through,))
     run("DELETE FROM cellz_abandoned WHERE sequence <= ?", (op.through,))
     run("DELETE FROM cellz_kv_undo WHERE sequence < ?", (op.through,))
-    gone = "SELECT id FROM checkpoints WHERE sequence < ?"
-    run(f"DELETE FROM cellz_checkpoint_kv WHERE checkpoint_id IN ({gone})", (op.through,))  # noqa: S608
     run("DELETE FROM checkpoints WHERE sequence < ?", (op.through,))
+    run("DELETE FROM cellz_checkpoint_kv WHERE checkpoint_id NOT IN (SELECT id FROM checkpoints)")
     db.place(compacted=op.through)
     payload = f'{{"through":{op.through},"branch":{db.branch}}}'
     return Applied(

@@ -24,7 +24,7 @@ from fleetctl.cellz.ops import Append, Op
 from fleetctl.cellz.queue import JobQueue
 from fleetctl.cellz.restore import Restored, set_damaged_aside
 from fleetctl.cellz.tenure import Tenure
-from fleetctl.cellz.trouble import is_busy, patiently, refusal
+from fleetctl.cellz.trouble import is_busy, patiently, told
 
 if TYPE_CHECKING:
     from fleetctl.cellz.node import Node
@@ -39,6 +39,7 @@ class Cell:
     """One cell of `node`; created absent."""
 
     __slots__ = (
+        "_brought",
         "_closing",
         "_driving",
         "_failure",
@@ -87,6 +88,7 @@ class Cell:
         self.birth: tuple[str, str] | None = None
         self._node = node
         self._queue = JobQueue(self, node.pool)
+        self._brought: Restored | Exception | None = None
         self._closing = False
         self._driving: asyncio.Task[None] | None = None
         self._failure: CellzError | None = None
@@ -103,11 +105,8 @@ class Cell:
                 self._node.admit()
                 self._start(Event.WANTED)
             await self._settled()
-            if self._failure is not None and not self._usable():
+            if self._failure is not None and self.state not in (State.ACTIVE,):
                 raise self._failure
-
-    def _usable(self) -> bool:
-        return self.state is State.ACTIVE
 
     async def evict(self) -> None:
         """Save a snapshot and put the cell down; raises why it had to stay."""
@@ -169,38 +168,37 @@ class Cell:
         """Run a step and return the event that its outcome is."""
         try:
             await what()
-        except Fenced as error:
-            self._failure = error
-            return failed if failed is Event.REFUSED else Event.LOST
-        except Quarantined as error:
-            self._failure = error
-            return Event.DAMAGED
-        except CellzError as error:
-            self._failure = error
-            return failed
-        except sqlite3.Error as error:
-            self._failure = refusal(self.id, error)
+        except (CellzError, sqlite3.Error, OSError) as error:
+            self._failure = told(self.id, error)
+            if isinstance(self._failure, Fenced) and failed is not Event.REFUSED:
+                return Event.LOST
             return Event.DAMAGED if isinstance(self._failure, Quarantined) else failed
-        except OSError as error:
-            self._failure = StoreTrouble(f"cell '{self.id}': {error}")
-            return failed
         return done
 
     async def _acquire(self) -> None:
         denied = self.tenure.denied_now()
         if denied is not None:
             raise denied
-        await self._node.pool.io(self.tenure.acquire)
+        await self._node.pool.io(self._take)
+
+    def _take(self) -> None:
+        """Take the lease and, without another switch of threads, bring the database up; on the pool."""
+        epoch = self.tenure.acquire()
+        try:
+            self._brought = self._node.bring_up(self, epoch)
+        except (CellzError, sqlite3.Error, OSError) as error:
+            self._brought = error
 
     async def _restore(self) -> None:
-        epoch = self.tenure.standing.epoch
-        try:
-            restored = await self._node.pool.io(lambda: self._node.bring_up(self, epoch))
-        except Fenced as error:
+        brought, self._brought = self._brought, None
+        if isinstance(brought, Fenced):
             # A newer epoch shows although the lease was free (an original node deletes leases): rise above it.
             await self._node.pool.io(lambda: self.tenure.learn(self._node.highest_epoch(self.id)))
-            raise StoreTrouble(f"cell '{self.id}' shows a newer epoch; try again") from error
-        self._adopt(restored)
+            raise StoreTrouble(f"cell '{self.id}' shows a newer epoch; try again") from brought
+        if isinstance(brought, Exception):
+            raise brought
+        assert brought is not None
+        self._adopt(brought)
 
     def _adopt(self, restored: Restored) -> None:
         self.db = restored.db
@@ -215,9 +213,7 @@ class Cell:
         for key in restored.damaged:
             self._node.report("damaged snapshot passed over", self.id, key=key)
         if restored.set_aside:
-            self._node.report(
-                "local tail set aside: another node wrote since", self.id, file=restored.set_aside
-            )
+            self._node.report("unsynced tail set aside: outrun by a node", self.id, file=restored.set_aside)
 
     async def _put_down(self) -> None:
         """Close feed and database after whatever is queued."""
@@ -329,10 +325,8 @@ class Cell:
 
     def noticed(self, op: Op | None, result: Any) -> Any:
         """Take note of a job's result on the loop, and return what its waiter is told."""
-        if isinstance(result, sqlite3.Error):
+        if isinstance(result, (sqlite3.Error, OSError)):
             result = self._troubled(result)
-        elif isinstance(result, OSError):
-            result = StoreTrouble(f"cell '{self.id}': {result}")
         if op is not None:
             self._written(op, result)
         return result
@@ -351,11 +345,11 @@ class Cell:
         elif isinstance(result, StoreTrouble) and (isinstance(result, Fenced) or self._node.ship_first):
             self.lost(result)
 
-    def _troubled(self, error: sqlite3.Error) -> CellzError:
-        told = refusal(self.id, error)
-        if isinstance(told, Quarantined) and self._usable() and self._driving is None:
-            self._start(Event.DAMAGED, told)
-        return told
+    def _troubled(self, error: sqlite3.Error | OSError) -> CellzError:
+        refused = told(self.id, error)
+        if isinstance(refused, Quarantined) and self.state is State.ACTIVE and self._driving is None:
+            self._start(Event.DAMAGED, refused)
+        return refused
 
     # -- handles and readers ------------------------------------------------------------------------
 

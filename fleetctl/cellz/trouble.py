@@ -64,3 +64,12 @@ def refusal(cell: str, error: sqlite3.Error) -> CellzError:
         )
     reason = _WORDS.get(primary, "SQLite failed") if primary is not None else "SQLite failed"
     return StoreTrouble(f"cell '{cell}': {reason} ({error})")
+
+
+def told(cell: str, error: CellzError | sqlite3.Error | OSError) -> CellzError:
+    """Return what a client is told of whatever went wrong with a cell."""
+    if isinstance(error, CellzError):
+        return error
+    return (
+        refusal(cell, error) if isinstance(error, sqlite3.Error) else StoreTrouble(f"cell '{cell}': {error}")
+    )

@@ -36,7 +36,8 @@ class Model:
     kv: dict[str, Any] = field(default_factory=dict)
     compacted: int = 0
     branch: int = 0
-    checkpoints: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
+    changes: int = 0
+    checkpoints: dict[str, tuple[int, dict[str, Any], int]] = field(default_factory=dict)
     kv_at: dict[int, dict[str, Any]] = field(default_factory=lambda: {0: {}})
     abandoned: dict[int, list[tuple[int, str, str]]] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
@@ -54,13 +55,18 @@ class Model:
     def note_kv(self) -> None:
         self.kv_at[self.sequence] = copy.deepcopy(self.kv)
 
-    def cut(self, target: int, kv: dict[str, Any]) -> None:
+    def cut(self, target: int, kv: dict[str, Any], changes: int | None = None) -> None:
         gone = {event_id for sequence, event_id, _ in self.log if sequence > target}
         self.log = [each for each in self.log if each[0] <= target]
         self.messages = [each for each in self.messages if each not in gone]
         self.kv = copy.deepcopy(kv)
-        self.checkpoints = {key: each for key, each in self.checkpoints.items() if each[0] <= target}
+        self.checkpoints = {
+            key: each
+            for key, each in self.checkpoints.items()
+            if each[0] <= target and (changes is None or each[2] <= changes)
+        }
         self.kv_at = {key: each for key, each in self.kv_at.items() if key <= target}
+        self.kv_at[target] = copy.deepcopy(kv)
 
 
 class CellMachine(RuleBasedStateMachine):
@@ -108,12 +114,14 @@ class CellMachine(RuleBasedStateMachine):
     def put(self, key: str, value: int) -> None:
         self.apply(ops.PutKv(key, str(value), AT))
         self.model.kv[key] = value
+        self.model.changes += 1
         self.model.note_kv()
 
     @rule(key=st.sampled_from("abc"))
     def delete(self, key: str) -> None:
         result = self.apply(ops.DeleteKv(key, AT))
         assert isinstance(result, Applied) == (key in self.model.kv)
+        self.model.changes += key in self.model.kv
         self.model.kv.pop(key, None)
         self.model.note_kv()
 
@@ -121,7 +129,7 @@ class CellMachine(RuleBasedStateMachine):
     def checkpoint(self) -> str:
         name = self.fresh()
         self.apply(ops.MakeCheckpoint(name, "l", AT))
-        self.model.checkpoints[name] = (self.model.sequence, copy.deepcopy(self.model.kv))
+        self.model.checkpoints[name] = (self.model.sequence, copy.deepcopy(self.model.kv), self.model.changes)
         return name
 
     @rule(name=checkpoints)
@@ -222,7 +230,7 @@ class CellMachine(RuleBasedStateMachine):
 
 
 TestCell = CellMachine.TestCase
-TestCell.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestCell.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
 
 
 @pytest.mark.soak
