@@ -15,7 +15,10 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").r
 
 
 def options(command: click.Command) -> set[str]:
-    return {o for p in command.params if isinstance(p, click.Option) for o in p.opts if o.startswith("--")}
+    """Those of a command, and of the commands inside it."""
+    own = {o for p in command.params if isinstance(p, click.Option) for o in p.opts if o.startswith("--")}
+    inner = command.commands.values() if isinstance(command, click.Group) and command is not cli else ()
+    return own.union(*(options(c) for c in inner))
 
 
 def of(name: str) -> click.Command:
@@ -25,7 +28,9 @@ def of(name: str) -> click.Command:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_is_on_the_page(name: str) -> None:
-    assert f"### `fleetctl {name}" in PAGE
+    command = of(name)
+    inner = [f" {verb}" for verb in command.commands] if isinstance(command, click.Group) else [""]
+    assert [verb for verb in inner if f"### `fleetctl {name}{verb}" not in PAGE] == []
     assert [o for o in sorted(options(of(name))) if f"`{o}" not in PAGE and f" {o}" not in PAGE] == []
 
 
