@@ -41,6 +41,7 @@ format: $(TOOLS) ## let ruff format and fix what it can
 
 bench: $(TOOLS) ## print the benchmark table
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.libvirt
 
 soak: $(TOOLS) system-packages libvirt ## run the long random rounds
 	$(BIN)/python -m pytest -m soak --timeout 0 $(TESTS)

@@ -16,12 +16,20 @@ NEWER = {"source": "/images/vmlinuz", "digest": sha256(b"newer")}
 def guests(**domain: Any) -> Any:
     values: dict[str, Any] = {
         "accelerator": "qemu",
-        "boot": {"artifact": "initrd", "kernel": KERNEL, "kernel_args": "a={{ node.address }}\n  n={{ node.name }}"},
+        "boot": {
+            "artifact": "initrd",
+            "kernel": KERNEL,
+            "kernel_args": "a={{ node.address }}\n  n={{ node.name }}",
+        },
         "address": {"by": "static", "value": "192.0.2.{{ node.index + 10 }}"},
     }
     process = {"command": ("serve",)}
     return group(
-        substrate="qemu", port=None, process=process, health={"tcp": {"port": 80}}, domain={**values, **domain}
+        substrate="qemu",
+        port=None,
+        process=process,
+        health={"tcp": {"port": 80}},
+        domain={**values, **domain},
     )
 
 
@@ -58,7 +66,13 @@ def test_another_kernel_replaces_guests_and_is_staged() -> None:
     change = made.changes[0]
     assert change.action == "replace"
     assert [r.field for r in change.reasons] == ["domain.boot.kernel"]
-    assert [s.kind for s in made.steps if s.node == change.node] == ["stop", "destroy", "create", "start", "verify"]
+    assert [s.kind for s in made.steps if s.node == change.node] == [
+        "stop",
+        "destroy",
+        "create",
+        "start",
+        "verify",
+    ]
     assert any(s.kind is StepKind.STAGE for s in made.steps)
 
 
