@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executors.docker import config, names, observe, record
-from executors.docker.evidence import EFFECTS, STILL_RUNNING, fenced, impossible, settled
+from executors.docker.evidence import EFFECTS, State, fenced, impossible, settled
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
 from executors.driver import DriverError, Operation, StagedArtifact
@@ -91,16 +91,13 @@ class DockerDriver(DockerReader):
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """Looks first (replay, fencing), then makes the one call; a call without an answer is unknown."""
-
-        def look() -> Outcome | None:
-            state = self._state(operation.uid)
-            if (stale := fenced(operation, state)) is not None:
-                return stale
-            if state is not None and EFFECTS[operation.effect].replays(operation, state):
-                return settled(operation, state)
-            return impossible(operation, state)
-
-        refused = self._engine_errors(look, sent=False)
+        if operation.effect is StepKind.CREATE:
+            # The name is the fence: the engine refuses a second container, and only then there is one to look at.
+            request = self._engine_errors(lambda: self._create_request(operation, secrets), sent=False)
+            if isinstance(request, Outcome):
+                return request
+            return self._engine_errors(lambda: self._create(operation, request), sent=True)
+        refused = self._engine_errors(lambda: _known(operation, self._state(operation.uid)), sent=False)
         if refused is not None:
             return refused
         return self._engine_errors(lambda: self._act(operation, secrets), sent=True)
@@ -108,8 +105,6 @@ class DockerDriver(DockerReader):
     def _act(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         api, name, spec = self._api(), names.container(operation.uid), operation.spec
         match operation.effect:
-            case StepKind.CREATE:
-                return self._create(operation, secrets)
             case StepKind.START:
                 self._place_if_new(operation, secrets)
                 api.start(name)
@@ -127,13 +122,13 @@ class DockerDriver(DockerReader):
                 raise AssertionError(f"{operation.effect} is no effect")
         return settled(operation, self._state(operation.uid))
 
-    def _create(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
-        from docker.errors import APIError
-
+    def _create_request(
+        self, operation: Operation, secrets: Mapping[str, Secret]
+    ) -> dict[str, Any] | Outcome:
+        """What is to be sent, or why it is not."""
         image_id = self._pinned().find(operation.spec.artifact)
         if image_id is None:
             return rejected("docker.image_missing", f"{operation.spec.artifact.source} is not on the engine")
-        request = config.create_request(operation, image_id, secrets)
         lost = self._anonymous_volumes(operation, image_id)
         if lost:
             return rejected(
@@ -141,36 +136,33 @@ class DockerDriver(DockerReader):
                 f"the image declares {', '.join(lost)}, which a replacement would lose: name them under "
                 "container.volumes, or set container.lose_anonymous_volumes",
             )
+        return config.create_request(operation, image_id, secrets)
+
+    def _create(self, operation: Operation, request: dict[str, Any]) -> Outcome:
+        from docker.errors import APIError
+
         try:
             made = self._api().create_container_from_config(request, names.container(operation.uid))
         except APIError as e:
-            if e.status_code == 409:
-                return self._name_taken(operation)
-            raise
+            if e.status_code != 409:
+                raise
+            state = self._state(operation.uid)
+            if state is None:
+                return unknown(
+                    "docker.name_conflict",
+                    "the engine says that the name is taken, and lists nobody under it",
+                )
+            return _known(operation, state) or settled(operation, state)
         return succeeded("docker.created", container=str(made["Id"])[:12])
 
     def _anonymous_volumes(self, operation: Operation, image_id: str) -> list[str]:
         container = config.container_of(operation.spec)
         if container.lose_anonymous_volumes:
             return []
-        declared = self._api().inspect_image(image_id)["Config"].get("Volumes") or {}
         named = {m["Target"] for m in config.mounts(operation.uid, operation.spec, container)}
-        return sorted(path for path in declared if path not in named and path not in container.tmpfs)
-
-    def _name_taken(self, operation: Operation) -> Outcome:
-        state = self._state(operation.uid)
-        if state is None:
-            return unknown(
-                "docker.name_conflict", "the engine says that the name is taken, and lists nobody under it"
-            )
-        inspected, _ = state
-        if not observe.owned(inspected):
-            return failed(
-                "docker.name_taken",
-                f"container {inspected['Id'][:12]} has the name {names.container(operation.uid)} and is not ours; "
-                "nothing was touched",
-            )
-        return settled(operation, state)
+        return sorted(
+            p for p in self._pinned().volumes(image_id) if p not in named and p not in container.tmpfs
+        )
 
     def _destroy(self, operation: Operation) -> Outcome:
         api, name = self._api(), names.container(operation.uid)
@@ -183,8 +175,10 @@ class DockerDriver(DockerReader):
 
     def _place_if_new(self, operation: Operation, secrets: Mapping[str, Secret]) -> None:
         """Files are written before the first start of a container, when nobody can read half of them."""
+        if not operation.spec.files:
+            return
         inspected = self._inspect(names.container(operation.uid))
-        if operation.spec.files and inspected is not None and observe.instance(inspected) is None:
+        if inspected is not None and observe.instance(inspected) is None:
             self._put(inspected["Id"], record.files_to_place(operation.spec, secrets))
 
     def _place(self, operation: Operation, secrets: Mapping[str, Secret]) -> None:
@@ -221,6 +215,15 @@ class DockerDriver(DockerReader):
             return (unknown if sent else rejected)("docker.no_answer", said(e))
         except (DockerException, FleetctlError, ValueError) as e:
             return rejected("docker.unusable", str(e))
+
+
+def _known(operation: Operation, state: State | None) -> Outcome | None:
+    """What the present state says of an operation without any call: refused, done already, or impossible."""
+    if (stale := fenced(operation, state)) is not None:
+        return stale
+    if state is not None and EFFECTS[operation.effect].replays(operation, state):
+        return settled(operation, state)
+    return impossible(operation, state)
 
 
 def _server_error(error: Any) -> Outcome:

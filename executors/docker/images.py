@@ -107,6 +107,7 @@ class Images:
     def __init__(self, api: docker.APIClient) -> None:
         self._api: Any = api  # parts of the library have no types
         self._ids: dict[str, str] = {}
+        self._volumes: dict[str, tuple[str, ...]] = {}
 
     def stage(self, pin: ArtifactPin, local_path: str) -> str:
         """Makes sure that the image is on the engine, and gives its id. Raises ImageError and DriverError."""
@@ -130,6 +131,13 @@ class Images:
             image_id = archive_image_id(Path(pin.source))
             found = image_id if image_id is not None and self._inspect(image_id) is not None else None
         return found
+
+    def volumes(self, image_id: str) -> tuple[str, ...]:
+        """The paths for which the image declares volumes; an image never changes, so it is asked once."""
+        if image_id not in self._volumes:
+            declared = self._api.inspect_image(image_id)["Config"].get("Volumes") or {}
+            self._volumes[image_id] = tuple(declared)
+        return self._volumes[image_id]
 
     def _registry(self, reference: str) -> str:
         image = self._inspect(reference)
