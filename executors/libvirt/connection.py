@@ -19,6 +19,7 @@ T = TypeVar("T")
 # A peer that is silent for so long is taken for gone; calls that wait for it end.
 KEEPALIVE_S = 5
 KEEPALIVE_COUNT = 3
+OPEN_TIMEOUT_S = 15.0
 # Between two attempts to reach a libvirt that is starting.
 RETRY_S = 0.25
 # A look that loses its connection so often will not come to its end.
@@ -126,7 +127,7 @@ class Connection:
         while True:
             uri = self._uri()
             try:
-                made = self.libvirt.open(uri)
+                made = self._opened(uri)
             except self.libvirt.libvirtError as e:
                 if self._clock.monotonic() >= deadline:
                     raise Unreachable(
@@ -136,6 +137,28 @@ class Connection:
                 continue
             self._register(made)
             return made
+
+    def _opened(self, uri: str) -> Any:
+        """Opens within OPEN_TIMEOUT_S: libvirt itself waits for ever for a peer that accepts and says nothing."""
+        made: list[Any] = []
+        errors: list[Exception] = []
+
+        def work() -> None:
+            try:
+                made.append(self.libvirt.open(uri))
+            except self.libvirt.libvirtError as e:
+                errors.append(e)
+
+        opener = threading.Thread(target=work, name="libvirt-open", daemon=True)
+        opener.start()
+        opener.join(OPEN_TIMEOUT_S)
+        if errors:
+            raise errors[0]
+        if not made:
+            raise Unreachable(
+                f"{self._label}: libvirt at {uri} accepts connections and does not answer within {OPEN_TIMEOUT_S:g} s"
+            )
+        return made[0]
 
     def _register(self, made: Any) -> None:
         with contextlib.suppress(self.libvirt.libvirtError):

@@ -65,9 +65,7 @@ class Pool:
     def ready(self, connection: Any) -> Any:
         """The pool, made and started where it has to be. Raises libvirtError."""
         with self._lock:
-            if self._ready[0] is connection:
-                return self._ready[1]
-            pool = self._find(connection)
+            pool = self._ready[1] if self._ready[0] is connection else self._find(connection)
             if pool is None:
                 xml = (
                     f"<pool type='dir'><name>{escape(self._name)}</name>"
@@ -198,6 +196,17 @@ class Pool:
             out.append(StagedArtifact(digest, name, volume.info()[1], age_s, used=name in used))
         return tuple(out)
 
+    def sizes(self, found: Found) -> dict[str, int | None]:
+        """The capacity of nodes' own volumes; None for images, whose size is nobody's business."""
+        out: dict[str, int | None] = {}
+        for name, volume in found.volumes.items():
+            try:
+                out[name] = None if names.image_digest(name) is not None else int(volume.info()[1])
+            except self._libvirt.libvirtError as e:
+                if e.get_error_code() != self._libvirt.VIR_ERR_NO_STORAGE_VOL:
+                    raise  # one that went away between the list and the look is not there
+        return out
+
     def backings(self, connection: Any) -> frozenset[str]:
         """The volumes that some other volume lies over."""
         found = self.look(connection)
@@ -235,6 +244,8 @@ class Pool:
                 busy = "asynchronous jobs" in str(e) or "No such file" in str(e)
                 if not busy or attempt + 1 == REFRESH_ATTEMPTS:
                     raise
+                if not pool.isActive():
+                    pool.create(0)  # libvirt takes a pool down that it could not refresh; it was up before
                 self._clock.sleep(REFRESH_RETRY_S)
 
     def _upload(self, connection: Any, name: str, source: Any, size_b: int, mode: str) -> None:

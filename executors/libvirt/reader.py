@@ -82,7 +82,7 @@ class LibvirtReader:
 
     def _observed(self, connection: Any, fleets: frozenset[str]) -> ObservedHost:
         found = self._pool.look(connection)
-        sizes = None if found is None else {n: _capacity(n, v) for n, v in found.volumes.items()}
+        sizes = None if found is None else self._pool.sizes(found)
         nodes = self._nodes(connection, fleets, sizes)
         return ObservedHost(
             name=self._host,
@@ -214,11 +214,6 @@ class _ToGuest:
 
     def close(self) -> None:
         self._transport.close()
-
-
-def _capacity(name: str, volume: Any) -> int | None:
-    """A node's own disk has a size that may be managed; an image's is nobody's business."""
-    return None if names.image_digest(name) is not None else int(volume.info()[1])
 
 
 def _parsed(xml: str) -> ET.Element:

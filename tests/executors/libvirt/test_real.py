@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
 from executors import registry
 from executors.driver import DriverError, ProbeTarget
-from executors.libvirt import names
+from executors.libvirt import connection, names
 from executors.libvirt.driver import LibvirtDriver
 from executors.outcome import Outcome
 from manifests.digest import sha256
@@ -27,7 +29,7 @@ from planner.spec import ArtifactPin, FileSpec, NodeSpec, fields
 from tests.executors.libvirt.nodes import UID, operation
 from tests.lab.guest_image import GUEST_PORT, make_disk_image
 from tests.lab.libvirt_lab import LibvirtLab
-from tests.lab.process import wait_until
+from tests.lab.process import descendants, wait_until
 from tests.lab.watcher import page
 
 # Emulated, on a machine that may be busy.
@@ -45,12 +47,12 @@ def driver(libvirt_lab: LibvirtLab) -> Iterator[LibvirtDriver]:
     yield made
     if not libvirt_lab.is_up():
         libvirt_lab.start_libvirtd()
-    connection = made._connection.get()
-    for found in connection.listAllDomains(0):
+    open_ = made._connection.get()
+    for found in open_.listAllDomains(0):
         if found.isActive():
             found.destroy()
         found.undefineFlags(made._kept_with(found, retain=False)[0])
-    pool = made._pool.ready(connection)
+    pool = made._pool.ready(open_)
     for volume in pool.listAllVolumes():
         volume.delete(0)
     made.close()
@@ -149,7 +151,6 @@ def test_files_that_come_and_go_outside_are_seen(
     libvirt_lab.virsh("pool-destroy", "mine")
     assert seen(driver).fields == fields(of, {}), "what could not be looked at is no drift"
     assert "inactive" in libvirt_lab.out("pool-info", "mine")
-    driver._pool._ready = (None, None)
     driver.stage(of.artifact, str(image))
     assert "running" in libvirt_lab.out("pool-info", "mine")
 
@@ -229,6 +230,27 @@ def test_a_template_of_the_operators_own_is_used_and_held_to_what_is_declared(
         else:
             assert "domain.vcpus is '3', declared '1'" in outcome.detail
             assert driver.observe(frozenset()).nodes == ()
+
+
+def test_a_libvirt_that_hangs_is_unreachable_within_a_bound(
+    libvirt_lab: LibvirtLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It accepts and says nothing: a look ends, and the next one works when it goes on."""
+    monkeypatch.setattr(connection, "OPEN_TIMEOUT_S", 1.0)
+    settings = Libvirt(uri=f"qemu+unix:///system?socket={libvirt_lab.socket}")
+    host = Host(api_version="fleetctl/v1", kind="Host", name="vm", libvirt=settings)
+    assert libvirt_lab._libvirtd is not None
+    pid = descendants(libvirt_lab._libvirtd.pid)[0]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        found = registry.reader(host, "qemu").observe(frozenset())
+    finally:
+        # The nsenter in front of it has stopped with it.
+        for each in (libvirt_lab._libvirtd.pid, pid):
+            os.kill(each, signal.SIGCONT)
+    assert not found.reachable
+    assert "does not answer within 1 s" in (found.error or "")
+    assert registry.reader(host, "qemu").observe(frozenset()).reachable
 
 
 # --- a guest ----------------------------------------------------------------------------------------------
