@@ -127,6 +127,8 @@ def judge(situation: Situation, findings: Findings, found: list[Scope]) -> None:
 def room(situation: Situation, findings: Findings, found: list[Scope], works: list[Work]) -> bool:
     """Whether every disruption of the plan keeps its floors; what stands in the way is refused by name."""
     before = len(findings.refusals)
+    if situation.options.drain:
+        _room_to_drain(situation, findings, found, works)
     for scope in found:
         if scope.disrupted and scope.window == 0 and not scope.rounds_to_zero:
             _no_room(situation, findings, scope)
@@ -146,6 +148,34 @@ def room(situation: Situation, findings: Findings, found: list[Scope], works: li
                     hint="repair them first, or leave the host out with --target",
                 )
     return len(findings.refusals) == before
+
+
+def _room_to_drain(situation: Situation, findings: Findings, found: list[Scope], works: list[Work]) -> None:
+    """A drained node stays down: all of them together have to fit, not one after the other."""
+    host = situation.options.drain
+    limit = situation.fleet.rollout.max_unavailable_per_host
+    hint = "raise max_unavailable, add nodes elsewhere first, or accept downtime with --accept-downtime"
+    for scope in found:
+        if scope.disrupted > scope.window > 0:
+            name = situation.name if scope.scope == FLEET else f"{situation.name}, {scope.scope}"
+            left = scope.available_now - scope.disrupted
+            findings.refuse(
+                "budget.drain",
+                "The floor would not be kept while the host is drained",
+                f"{name}: without the {scope.disrupted} nodes of {host}, {left} of {scope.count} stay available, "
+                f"and the floor is {scope.floor}",
+                place=situation.place(*scope.path, "max_unavailable"),
+                hint=hint,
+            )
+    down = sum(1 for w in works if w.disrupts) + sum(1 for w in found[0].stays_down if w.change.host == host)
+    if limit is not None and any(w.disrupts for w in works) and down > limit:
+        findings.refuse(
+            "budget.host",
+            "The host would lose more nodes than it may",
+            f"{situation.name}: {down} nodes of {host} would be down, and max_unavailable_per_host is {limit}",
+            place=situation.place("rollout", "max_unavailable_per_host"),
+            hint=hint,
+        )
 
 
 def _no_room(situation: Situation, findings: Findings, scope: Scope) -> None:

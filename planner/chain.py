@@ -88,6 +88,8 @@ def chain(action: Action, substrate: str, *, running: bool, places: bool, adopts
         links = (RELOAD, VERIFY)
     elif action is Action.DESTROY:
         links = (*stop, CLEAR)
+    elif action is Action.STOP:
+        links = stop
     return (ADOPT, *links) if adopts else links
 
 

@@ -22,6 +22,7 @@ class Action(StrEnum):
     RELOAD = "reload"
     DESTROY = "destroy"
     ADOPT = "adopt"
+    STOP = "stop"
     NOOP = "no-op"
 
 

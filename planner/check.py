@@ -25,6 +25,7 @@ _CHAINS = {
     "reload": ("reload verify",),
     "destroy": ("destroy", "stop destroy"),
     "adopt": ("",),
+    "stop": ("stop",),
     "no-op": ("",),
 }
 

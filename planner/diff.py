@@ -44,6 +44,8 @@ class Diff:
         self.left_out: dict[str, list[str]] = defaultdict(list)
         self.unseen: dict[str, list[str]] = defaultdict(list)
         self._unhealthy: list[str] = []
+        self._kept_out = situation.recorded.cordoned | {situation.options.drain}
+        self._waiting: dict[str, list[str]] = defaultdict(list)
         self._identities: dict[tuple[str, str], ReleaseIdentity] = {}
         self._release: dict[tuple[str, str, str, str], tuple[Reason, ...]] = {}
 
@@ -53,6 +55,10 @@ class Diff:
         works += Leaving(self.situation, self.findings, self._identity, self.left_out).works(placed)
         self._say_unhealthy()
         self._say_unreachable()
+        for host, names in self._waiting.items():
+            self.findings.warn(
+                f"host {host} is cordoned: {_names(names)} stay as they are until it is uncordoned"
+            )
         return works
 
     def _judge(self, desired: Desired) -> Work:
@@ -64,6 +70,8 @@ class Diff:
         covered = situation.options.covers(situation.name, placed.group.name, placed.name, placed.host)
         if unseen(situation.places, placed.host, spec.substrate) is not None:
             return self._unreachable(desired, recorded, covered)
+        if placed.host in self._kept_out:
+            return self._keep_out(desired, node, recorded, covered)
         if node is None:
             if not covered:
                 return self._work(desired, _NOOP, 0, (), None, before=None)
@@ -75,6 +83,28 @@ class Diff:
         if adopts is None or damaged(self.findings, node, placed.name, placed.host):
             return self._work(desired, _NOOP, node.generation, (), node, before=identity)
         return self._compare(desired, node, recorded, identity, adopts)
+
+    def _keep_out(
+        self, desired: Desired, node: ObservedNode | None, recorded: RecordedNode | None, covered: bool
+    ) -> Work:
+        """A node of a host where nothing may start: it is left alone, or stopped where its host is drained."""
+        placed, situation = desired.placed, self.situation
+        generation = recorded.generation if recorded else 0
+        before = None
+        if node is not None:
+            before, generation = self._identity(node.version, node.digest), node.generation
+        if placed.host != situation.options.drain:
+            well = node is not None and node.available and before == desired.spec.identity
+            if covered and not (well and node is not None and node.fields == desired.fields):
+                self._waiting[placed.host].append(placed.name)
+            return self._work(desired, _NOOP, generation, (Reason(code="cordoned"),), node, before=before)
+        reason = (Reason(code="drain"),)
+        if node is None or node.state not in (_RUNNING, _PAUSED):
+            return self._work(desired, _NOOP, generation, reason, node, before=before)
+        adopts = foreign(situation, self.findings, node, recorded, placed.name, placed.host, placed.path)
+        if adopts or adopts is None or damaged(self.findings, node, placed.name, placed.host):
+            return self._work(desired, _NOOP, generation, reason, node, before=before)
+        return self._work(desired, Action.STOP, generation, reason, node, before=before)
 
     def _compare(
         self,
@@ -190,6 +220,8 @@ class Diff:
         running = node is not None and node.state in (_RUNNING, _PAUSED)
         live = running or (live and before is not None)
         after = before if action is _NOOP else self._identity(spec.version, spec.artifact.digest)
+        if action is Action.STOP:
+            after = None
         change = built(
             Change,
             {

@@ -17,6 +17,7 @@ _COUNTED = {
     Action.REPLACE: "change",
     Action.RESTART: "change",
     Action.RELOAD: "change",
+    Action.STOP: "change",
     Action.ADOPT: "adopt",
     Action.DESTROY: "destroy",
 }
@@ -31,6 +32,8 @@ _WORDS = {
     "same-precedence": "the same precedence: only build metadata differs",
     "rebuild": "the same version with other bytes",
     "lineage": "it belongs to another lineage",
+    "cordoned": "its host is cordoned",
+    "drain": "its host is drained",
 }
 
 
@@ -148,6 +151,8 @@ def _heading(change: Change) -> str:
             return "will be told to reload"
         case Action.ADOPT:
             return "will be taken over"
+        case Action.STOP:
+            return "will be stopped"
         case _:
             return "will be destroyed" + (", and its data with it" if change.data_lost else "")
 

@@ -47,10 +47,13 @@ class Leaving:
             elif unseen(situation.places, recorded.host, substrate) is not None:
                 self.left_out[recorded.host].append(recorded.name)
                 works.append(self._staying(recorded, seen))
+            elif situation.options.drain:
+                works.append(self._staying(recorded, seen))
             elif seen is not None:
                 works += self._destroy(recorded, seen)
         for uid, seen in situation.sight.by_uid.items():
-            if uid not in placed and uid not in situation.recorded.nodes and uid not in names:
+            known = uid in placed or uid in situation.recorded.nodes or uid in names
+            if not known and not situation.options.drain:
                 works += self._destroy(None, seen)
         return works
 

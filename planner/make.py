@@ -120,7 +120,7 @@ def _fleet(
     judge(situation, findings, budgets)
     environment(situation, findings, works)
     rebuilds(situation, findings, works)
-    if not situation.options.destroy:
+    if not situation.options.destroy and not situation.options.drain:
         gate(situation, findings, works, planned)
     pairs = Pairs(situation.manifests, situation.fleet.release.product, works)
     attempt = Findings()
@@ -158,7 +158,8 @@ def _document(
     }
     settings = RolloutSettings(
         accept_downtime=situation.options.accept_downtime,
-        auto_revert=rollout.auto_revert,
+        # What was stopped to stay so is not started again because another stop failed.
+        auto_revert=rollout.auto_revert and not situation.options.drain,
         bake_ms=rollout.canary.bake if rollout.canary and waves.canary_phase is not None else 0,
         canary_phase=waves.canary_phase,
         max_failures=rollout.max_failures,

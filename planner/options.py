@@ -14,7 +14,8 @@ class Options:
     """`accept_downtime` allows a full plan; `targets` leave everything else as it is; `fleets` names the
     fleets to plan (none: all); `adopt` takes over nodes of another lineage; `destroy` plans the end of
     every node of the fleets. `back` has the specification, by uid, of nodes that go back to an earlier one,
-    whatever the manifests want of them now (`fleetctl rollback`; the targets name the same nodes).
+    whatever the manifests want of them now (`fleetctl rollback`; the targets name the same nodes). `drain`
+    names a host whose nodes are stopped, and nothing else is done (the targets name the host).
     """
 
     accept_downtime: bool = False
@@ -23,6 +24,7 @@ class Options:
     adopt: bool = False
     destroy: bool = False
     back: Mapping[str, NodeSpec] = field(default_factory=dict)
+    drain: str = ""
 
     def covers(self, fleet: str, group: str, name: str, host: str) -> bool:
         """Whether the plan may touch this node."""

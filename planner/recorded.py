@@ -30,7 +30,8 @@ class Recorded:
     """One fleet's recorded state. `lineage` is None and `serial` 0 for a fleet that was never applied.
 
     `serial` is the sequence of the journal's last entry; `plans` are the ids that were used up;
-    `open_run` names a run that was cut off; `unknown` lists operation ids whose outcome is open.
+    `open_run` names a run that was cut off; `unknown` lists operation ids whose outcome is open. On `cordoned`
+    hosts nothing is started or created.
     """
 
     fleet: str
@@ -41,6 +42,7 @@ class Recorded:
     plans: frozenset[str] = frozenset()
     open_run: str | None = None
     unknown: tuple[str, ...] = ()
+    cordoned: frozenset[str] = frozenset()
 
     def live(self) -> dict[str, RecordedNode]:
         """The nodes that are not tombstones, by name."""

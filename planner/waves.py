@@ -48,7 +48,7 @@ def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: 
     if strategy == "full":
         phases = full_phases(moving)
     else:
-        canary = situation.fleet.rollout.canary
+        canary = None if situation.options.drain else situation.fleet.rollout.canary
         phases = rolling_phases(moving, canary.count if canary else 0)
     waves = Waves()
     fleet = budgets[0]

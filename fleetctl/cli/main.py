@@ -37,9 +37,14 @@ COMMANDS = {
     "unlock": "Take a fleet's lock from a holder that is gone.",
     "audit": "Prove and export the journal.",
     "rollback": "Go back to what was last healthy before the newest run.",
+    "cordon": "Keep nodes from being started on a host.",
+    "uncordon": "Let nodes be started on a host again.",
+    "drain": "Stop a host's nodes within the budget.",
     "destroy": "Take a fleet's nodes down, after asking for its name.",
     "runs": "List what was run on a fleet, and how it ended.",
     "gc": "Remove artifacts that nothing needs any more.",
+    "state": "Move, verify, back up, restore and compact a state.",
+    "store": "Find out whether an object store can keep a state.",
     "schema": "Print the JSON Schema of the manifests, for editors.",
 }
 

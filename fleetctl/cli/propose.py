@@ -25,7 +25,7 @@ class Asked:
     """What was asked for beside the manifests. `observed` is a snapshot's file, instead of looking.
 
     `back` names a fleet whose newest run is to be undone; empty: the only one. `via`: along declared pairs, as
-    consecutive rollouts, where the transition itself is not declared. `seal` False: the plan is only shown.
+    consecutive rollouts, where the transition itself is not declared. `drain` names a host whose nodes are stopped. `seal` False: the plan is only shown.
     """
 
     targets: tuple[str, ...] = ()
@@ -35,6 +35,7 @@ class Asked:
     observed: Path | None = None
     back: str | None = None
     via: bool = False
+    drain: str = ""
     seal: bool = True
 
 
@@ -61,6 +62,8 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
     # A plan is many small values that live until the end: collecting among them is time for nothing.
     gc.disable()
     targets = tuple(address.parse(t) for t in asked.targets)
+    if asked.drain:
+        targets = (address.HostAddress(asked.drain),)
     manifests = look.load(invocation, sources)
     known = look.know(invocation, manifests, settings)
     way = None if asked.back is None else _way_back(known, asked.back or _only(manifests))
@@ -82,6 +85,7 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
         adopt=asked.adopt,
         destroy=asked.destroy,
         back={} if way is None else way.back,
+        drain=asked.drain,
     )
     with invocation.timings.phase("plan"):
         now = rfc3339(invocation.clock.now())

@@ -6,6 +6,8 @@ for takes it up again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 from fleetctl.engine.errors import NoOpenRun
@@ -14,12 +16,16 @@ from fleetctl.engine.progress import canary_done, halt
 from fleetctl.engine.rollout import Halt, Rollout
 from fleetctl.ledger import entries
 from fleetctl.ledger.entries import Context, seal
-from fleetctl.ledger.ports import Head, JournalConflict, Store
+from fleetctl.ledger.ports import Head, Holder, JournalConflict, LeaseHeld, Store
 from fleetctl.ledger.replay import Run, replay
 from manifests.errors import ExitCode
 
 APPENDS_MAX = 50
 """A live run writes all the time: how often to try for a place between two of its entries."""
+
+
+WORD_TTL_S = 30.0
+"""A word is written in an instant; whoever dies in it elsewhere is replaced after this."""
 
 
 class Verb(StrEnum):
@@ -61,8 +67,12 @@ def _go_on(rollout: Rollout, text: str, out: list[Effect], *, promoted: bool) ->
         canary_done(rollout, out)
 
 
-def say(store: Store, fleet: str, verb: Verb, who: str, at: str) -> Run:
-    """Writes a word for the run that is open, at this time (RFC 3339); gives that run. Raises NoOpenRun where there is none."""
+def say(store: Store, fleet: str, verb: Verb, holder: Holder, at: str) -> Run:
+    """Writes a word of `holder` for the run that is open, at this time (RFC 3339); gives that run.
+
+    Raises NoOpenRun where there is none.
+    """
+    who = holder.who
     for _ in range(APPENDS_MAX):
         replayed = replay(fleet, store.read(fleet))
         run = replayed.open_run
@@ -74,13 +84,32 @@ def say(store: Store, fleet: str, verb: Verb, who: str, at: str) -> Run:
         head: Head = store.head(fleet)
         if head.sequence != replayed.recorded.serial:
             continue
-        lease = store.current(fleet)
-        epoch = max(run.epoch, 0 if lease is None else lease.epoch)
-        context = Context(fleet, replayed.recorded.lineage or "", run.run, epoch)
-        sealed = seal([entries.control(verb.value, who)], context, head, at)
         try:
-            store.append(fleet, head.sequence, sealed, epoch)
+            with writing(store, fleet, holder) as epoch:
+                context = Context(fleet, replayed.recorded.lineage or "", run.run, epoch)
+                sealed = seal([entries.control(verb.value, who)], context, head, at)
+                store.append(fleet, head.sequence, sealed, epoch)
         except JournalConflict:
             continue
         return run
     raise JournalConflict(f"the journal of fleet {fleet} is too busy", hint="run the command again")
+
+
+@contextmanager
+def writing(store: Store, fleet: str, holder: Holder) -> Iterator[int]:
+    """An epoch to write a word under: that of the run which is under way and hears it, or one of our own.
+
+    Raises JournalConflict when the lease changes hands at this moment.
+    """
+    try:
+        lease = store.acquire(fleet, holder, WORD_TTL_S)
+    except LeaseHeld as e:
+        held = store.current(fleet)
+        if held is None:
+            raise JournalConflict(f"the lease of fleet {fleet} changes hands") from e
+        yield held.epoch
+        return
+    try:
+        yield lease.epoch
+    finally:
+        store.release(lease)

@@ -10,7 +10,7 @@ from fleetctl.engine.hands import Hands
 from fleetctl.ledger.replay import Replayed
 from manifests.errors import RefusedError, StaleError
 from planner.observed import ObservedNode
-from planner.plan import FleetPlan, Plan, sealed
+from planner.plan import FleetPlan, Plan, StepKind, sealed
 from planner.recorded import Recorded
 
 SHOWN_MAX = 5
@@ -84,6 +84,12 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
 
     Raises StaleError. A host that does not answer is no difference: its steps will fail as what they are.
     """
+    kept_out = sorted({s.host for s in fleet.steps if s.kind is StepKind.START} & recorded.cordoned)
+    if kept_out:
+        raise StaleError(
+            f"the plan starts nodes of fleet {fleet.fleet} on {', '.join(kept_out)}, cordoned since it was made",
+            hint="nothing was changed; make a new plan, or uncordon the host",
+        )
     specs = {uid: node.spec for uid, node in recorded.nodes.items() if node.spec and not node.destroyed}
     places = {(spec.host, spec.substrate) for spec in (*fleet.specs.values(), *specs.values())}
     snapshot = hands.look(fleet.fleet, frozenset(places), specs)

@@ -15,7 +15,7 @@ def steer(engine: Engine, fleet: str, verb: Verb) -> Result:
 
     Raises NoOpenRun, and what `recover` raises.
     """
-    run = say(engine.store, fleet, verb, engine.holder.who, rfc3339(engine.clock.now()))
+    run = say(engine.store, fleet, verb, engine.holder, rfc3339(engine.clock.now()))
     told = f"run {run.run} of fleet {fleet} was told to {verb.value}"
     if verb is Verb.PAUSE and not run.waiting:
         return Result(ExitCode.OK, f"{told}; nodes under way are finished first")

@@ -16,6 +16,7 @@ from planner.recorded import Recorded, RecordedNode
 from planner.spec import NodeSpec
 
 WAITING = "waiting"
+CORDON, UNCORDON = "cordon", "uncordon"
 ENDS_WAIT = frozenset({"resume", "promote", "abort"})
 
 
@@ -95,6 +96,7 @@ class _Fold:
         self.baseline: dict[str, _Node] = {}
         self.last: Run | None = None
         self.last_baseline: dict[str, _Node] = {}
+        self.cordoned: set[str] = set()
         self.handlers: Mapping[str, Callable[[Entry], None]] = {
             Kind.RUN_STARTED.value: self.run_started,
             Kind.OPERATION.value: self.operation,
@@ -184,6 +186,9 @@ class _Fold:
             self.open = None
 
     def control(self, entry: Entry) -> None:
+        if entry["verb"] in (CORDON, UNCORDON):
+            (self.cordoned.add if entry["verb"] == CORDON else self.cordoned.discard)(entry["host"])
+            return
         run = self.runs.get(entry["run"])
         if run is not None:
             run.controls.append(entry)
@@ -230,6 +235,7 @@ class _Fold:
                 plans=frozenset(self.plans),
                 open_run=None if self.open is None else self.open.run,
                 unknown=() if self.open is None else tuple(r.operation_id for r in self.open.unsettled),
+                cordoned=frozenset(self.cordoned),
             ),
             open_run=self.open,
             runs=tuple(self.runs.values()),

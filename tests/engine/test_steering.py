@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from executors.clock import rfc3339
@@ -30,7 +32,7 @@ def speak_at(room: Room, effect: str, verb: Verb) -> None:
     def speak(operation: Operation, outcome: Outcome) -> Outcome:
         if operation.effect.value == effect and not said:
             said.append(verb)
-            say(room.store, plans.FLEET, verb, "anna", rfc3339(CLOCK.now()))
+            say(room.store, plans.FLEET, verb, replace(room.engine.holder, who="anna"), rfc3339(CLOCK.now()))
         return outcome
 
     room.world.answer = speak
@@ -154,3 +156,12 @@ def test_what_is_not_open_is_not_settled(room: Room) -> None:
     room.apply(plans.plan(THREE, "1.0.0", room.recorded))
     with pytest.raises(NotSettled):
         settle(room.engine, "op-0", "failed", "because")
+
+
+def test_a_word_is_heard_after_others_have_held_the_fleet_meanwhile(room: Room) -> None:
+    """Each acquisition takes an epoch, also one that wrote nothing: the word needs a newer one."""
+    room.apply(plans.plan(THREE, "1.0.0", room.recorded))
+    speak_at(room, "start", Verb.PAUSE)
+    assert room.apply(plans.plan(THREE, "1.1.0", room.recorded)).exit_code is ExitCode.WAITING
+    room.store.release(room.store.acquire(plans.FLEET, room.engine.holder, 30.0))
+    assert steer(room.engine, plans.FLEET, Verb.RESUME).exit_code is ExitCode.OK

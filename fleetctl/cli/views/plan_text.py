@@ -17,6 +17,7 @@ GLYPHS = {
     Action.REPLACE: ("-/+", "yellow", "replace (stop, place the new one, start)"),
     Action.RESTART: ("  ~", "yellow", "change in place"),
     Action.RELOAD: ("  ~", "yellow", "change in place"),
+    Action.STOP: ("  !", "yellow", "stop"),
     Action.ADOPT: ("  =", "cyan", "take over"),
     Action.CREATE: ("  +", "green", "create"),
 }
@@ -28,6 +29,7 @@ _REASONS = {
     "not-declared": "no manifest declares it any more",
     "downgrade": "a downgrade",
     "same-precedence": "the same precedence: only build metadata differs",
+    "drain": "its host is drained",
 }
 # More nodes than this with the very same change are told in one line.
 ALIKE_MAX = 8
@@ -87,7 +89,7 @@ def counts(plan: Plan) -> str:
     for fleet in plan.fleets:
         for c in fleet.changes:
             add += c.action is Action.CREATE
-            change += c.action in (Action.REPLACE, Action.RESTART, Action.RELOAD)
+            change += c.action in (Action.REPLACE, Action.RESTART, Action.RELOAD, Action.STOP)
             destroy += c.action is Action.DESTROY
             adopt += c.action is Action.ADOPT
     taken = f"{adopt} to take over, " if adopt else ""
@@ -207,6 +209,8 @@ def _will(change: Change, where: str) -> str:
             return f"will be told to reload{where}{gone}"
         case Action.ADOPT:
             return f"will be taken over{where}"
+        case Action.STOP:
+            return f"will be stopped{where}{gone}"
         case _:
             version = f", {change.before.version}" if change.before else ""
             return f"will be destroyed{where}{version}{gone}"
