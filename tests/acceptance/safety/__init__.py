@@ -1,0 +1,1 @@
+"""Safety, attacked for real: kills at random instants, and deliveries without end."""
