@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Writes kept for a blob store that does not answer, in interval mode; beyond, a cell takes no more.
+PENDING_MAX = 50_000
 # Writes between two looks at the size of the WAL.
 _LOOK_AT_WAL_EVERY = 64
 
@@ -93,8 +95,6 @@ class Cell:
         self._driving: asyncio.Task[None] | None = None
         self._failure: CellzError | None = None
         self._writes = 0
-
-    # -- the lifecycle ------------------------------------------------------------------------------
 
     async def wanted(self) -> None:
         """Make the cell active; raises why it cannot be."""
@@ -238,7 +238,7 @@ class Cell:
         db = self.db
         if not self._queue.idle() or db is None or self._node.ship_first:
             return None
-        if self.state is not State.ACTIVE or not self.tenure.valid():
+        if self.state is not State.ACTIVE or not self.tenure.valid() or len(self.pending) >= PENDING_MAX:
             return None
         if type(op) is Append and len(op.events) > self._node.inline_events_max:
             return None
@@ -302,6 +302,10 @@ class Cell:
         try:
             if not self.tenure.valid():
                 raise Fenced(f"the lease of cell '{self.id}' ended before it was renewed")
+            if len(self.pending) >= PENDING_MAX:
+                raise StoreTrouble(
+                    f"cell '{self.id}' has {PENDING_MAX} writes that the blob store does not take"
+                )
             db = self._handle()
             ship = self._node.shipper(self) if self._node.ship_first else None
             results: list[Any] = list(patiently(lambda: transact(db, ops, ship), self._node.clock.sleep))
@@ -350,8 +354,6 @@ class Cell:
         if isinstance(refused, Quarantined) and self.state is State.ACTIVE and self._driving is None:
             self._start(Event.DAMAGED, refused)
         return refused
-
-    # -- handles and readers ------------------------------------------------------------------------
 
     def idle(self) -> bool:
         """Return whether nothing runs or waits here."""

@@ -41,11 +41,16 @@ class Base(Enum):
     LOCAL = "local"
     LOCAL_AHEAD = "local, and ahead of the blob store"
     REMOTE = "blob store"
+    ORIGINAL = "a snapshot that an original node wrote last"
     NEW = "nothing yet"
 
 
 def choose(local: Local | None, manifest: Manifest, log_epoch: int) -> Base:
     """Return the base for a cell; `log_epoch` is the highest epoch in the shared log, 0 for none."""
+    newest = manifest.snapshots[0] if manifest.snapshots else None
+    if newest is not None and not newest.sha256 and (local is None or manifest.sequence > local.sequence):
+        # It knows no epochs and left our log behind: its own rule, the longer log wins.
+        return Base.ORIGINAL
     remote_epoch = max(manifest.epoch, log_epoch)
     remote_there = bool(manifest.snapshots) or log_epoch > 0 or (local is not None and local.slot > 0)
     if local is None:
@@ -53,9 +58,6 @@ def choose(local: Local | None, manifest: Manifest, log_epoch: int) -> Base:
     if not remote_there:
         return Base.LOCAL if local.clean and local.sequence == 0 else Base.LOCAL_AHEAD
     if local.epoch < remote_epoch:
-        return Base.REMOTE
-    if remote_epoch == 0 and manifest.sequence > local.sequence:
-        # An original node's snapshot has no epoch: its own rule, the longer log wins.
         return Base.REMOTE
     return Base.LOCAL if local.clean else Base.LOCAL_AHEAD
 
@@ -124,7 +126,7 @@ class Restorer:
             if max(manifest.epoch, log_epoch) > epoch:
                 raise Fenced(f"cell '{cell}' shows epoch {max(manifest.epoch, log_epoch)} above our {epoch}")
             base = choose(local, manifest, log_epoch)
-            if base is Base.REMOTE and db is not None:
+            if base in (Base.REMOTE, Base.ORIGINAL) and db is not None:
                 db.close()
         except BaseException:
             if db is not None:
@@ -132,7 +134,10 @@ class Restorer:
             raise
         restored = self._open(cell, path, base, db, manifest)
         try:
-            if restored.db.slot < start:
+            if base is Base.ORIGINAL:
+                # Its snapshot is ahead of the slots there are; ours go on behind them.
+                restored.db.slot, ahead = log.last(), []
+            elif restored.db.slot < start:
                 ahead = list(log.read(restored.db.slot))
             self._catch_up(restored, log, epoch, ahead)
         except BaseException:
@@ -143,7 +148,7 @@ class Restorer:
         return restored
 
     def _open(self, cell: str, path: Path, base: Base, db: CellDb | None, manifest: Manifest) -> Restored:
-        if base is not Base.REMOTE:
+        if base not in (Base.REMOTE, Base.ORIGINAL):
             here = db or CellDb(cell, path)
             return Restored(here, base, publish_first=base is Base.LOCAL_AHEAD, base_epoch=here.epoch)
         aside = _set_aside(path, f"epoch-{db.epoch}", keep=not db.clean) if db else ""

@@ -63,6 +63,12 @@ class SharedLog:
             yield Slot(number, data["epoch"], data["fence"], data["gap"], [load(op) for op in data["ops"]])
             number += 1
 
+    def last(self) -> int:
+        """Return the highest number that is filled, 0 for none; raises StoreTrouble."""
+        prefix = f"cells/{self._cell}.log/"
+        keys = retried(lambda: list(self._blobs.keys(prefix)), self._sleep, prefix)
+        return int(keys[-1].rpartition("/")[2]) if keys else 0
+
     def write(self, number: int, ops: list[Op], *, fence: bool = False, gap: bool = False) -> None:
         """Fill slot `number`; raises Fenced if it is filled, StoreTrouble if nobody knows."""
         head = orjson.dumps(

@@ -187,6 +187,20 @@ def test_a_killed_node_has_its_own_cells_back_at_once(tmp_path: Path, sync: str)
             assert append(client, "c")[0]["sequence"] == 6
 
 
+def test_in_interval_mode_a_peer_has_what_was_shipped_before_the_kill(tmp_path: Path) -> None:
+    with fleet(tmp_path, 2, sync="interval:100ms") as (first, second):
+        with first.client() as client:
+            written = append(client, "c", 5)
+            deadline = time.monotonic() + PATIENCE_S
+            while client.get("/state").json()["sync"]["cells_behind"]:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        first.kill()
+        with second.client() as client:
+            _until_active(client, "c")
+            assert read_log(client, "c") == written
+
+
 def test_a_killed_node_that_lost_its_disk_has_everything_acknowledged_in_commit_mode(tmp_path: Path) -> None:
     with fleet(tmp_path, 1, node_id="stable", lease_ttl=3600) as (node,):
         with node.client() as client:

@@ -115,7 +115,9 @@ SNAPSHOT = Snapshot("k", 3, 7, 10, 1, "d")
         (Local(1, 5, 10, True), EMPTY, 0, Base.LOCAL),
         (Local(0, 0, 10, False), EMPTY, 0, Base.LOCAL_AHEAD),
         # An original's snapshot has no epoch: the longer log wins.
-        (Local(0, 0, 5, False), Manifest(0, (Snapshot("k", 0, 0, 9, 0, ""),), "t", 9), 0, Base.REMOTE),
+        (Local(0, 0, 5, False), Manifest(0, (Snapshot("k", 0, 0, 9, 0, ""),), "t", 9), 0, Base.ORIGINAL),
+        (Local(7, 5, 5, True), Manifest(0, (Snapshot("k", 0, 0, 9, 0, ""),), "t", 9), 7, Base.ORIGINAL),
+        (None, Manifest(0, (Snapshot("k", 0, 0, 9, 0, ""),), "t", 9), 7, Base.ORIGINAL),
         (Local(0, 0, 12, False), Manifest(0, (Snapshot("k", 0, 0, 9, 0, ""),), "t", 9), 0, Base.LOCAL_AHEAD),
     ],
 )
@@ -242,6 +244,33 @@ def test_a_bucket_of_the_original_is_restored_from(originals: Path) -> None:
     assert (meta["event_sequence"], meta["cellz"]["snapshots"][0]["sequence"]) == (6, 6)
     with closing(sqlite3.connect(store / "c.db")) as conn:
         assert conn.execute("SELECT count(*) FROM events").fetchone() == (6,)
+
+
+@pytest.mark.parametrize("sync", ["commit", "interval:100ms", "evict"])
+def test_a_cell_goes_to_an_original_node_and_comes_back(tmp_path: Path, sync: str) -> None:
+    """It takes `cells/<id>.db`, appends, and writes both names anew, without our manifest; then it deletes the lease."""
+    with running(tmp_path, sync=sync) as node, node.client() as client:
+        append(client, "c", 3)
+        assert client.post(cells("c/evict")).status_code == 200
+    store = tmp_path / "storage"
+    with closing(sqlite3.connect(store / "cells" / "c.db")) as conn:
+        conn.execute("INSERT INTO events VALUES (4, 'x', NULL, 'theirs', '1', '2026-01-01T00:00:00+00:00')")
+        conn.execute("UPDATE cell_meta SET event_sequence = 4")
+        conn.commit()
+        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    manifest = json.loads((store / "cells" / "c.meta.json").read_text())
+    del manifest["cellz"]
+    manifest["event_sequence"] = 4
+    (store / "cells" / "c.meta.json").write_text(json.dumps(manifest))
+    (store / "leases" / "c.lease").unlink()
+    for name in ("node", "other"):
+        with running(tmp_path, name, sync=sync) as node, node.client() as client:
+            _until_active(client)
+            kinds = [event["event_type"] for event in read_log(client, "c")]
+            assert kinds[:4] == ["note", "note", "note", "theirs"]
+            append(client, "c", 1, event_type=name)
+            assert node.terminate() == 0
+    assert kinds[4:] == ["node"]
 
 
 def test_the_seeds_five_tables_stay_as_they_are(tmp_path: Path) -> None:
