@@ -134,7 +134,7 @@ def test_an_interval_fires_again_and_again(tmp_path: Path) -> None:
         assert client.get(cells("c/alarms")).json() == {"alarms": []}
 
 
-@pytest.mark.parametrize("sync", ["commit", "interval:1s", "evict"])
+@pytest.mark.parametrize("sync", ["commit", "evict"])
 def test_an_alarm_of_an_evicted_cell_wakes_it(tmp_path: Path, sync: str) -> None:
     with running(tmp_path, sync=sync, alarm_scan=0.2) as node, node.client() as client:
         append(client, "c", 1)

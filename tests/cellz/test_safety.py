@@ -23,7 +23,7 @@ MAX_EVENT = 50_000
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     folder = tmp_path_factory.mktemp("safety")
-    with running(folder, max_body=MAX_BODY, max_event=MAX_EVENT, body_timeout=0.5) as started:
+    with running(folder, max_body=MAX_BODY, max_event=MAX_EVENT, body_timeout=3) as started:
         yield started
 
 

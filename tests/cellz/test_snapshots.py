@@ -218,7 +218,7 @@ def originals(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-@pytest.mark.parametrize("sync", ["commit", "interval:1s", "evict"])
+@pytest.mark.parametrize("sync", ["commit", "evict"])
 def test_a_data_folder_of_the_original_is_taken_over(originals: Path, sync: str) -> None:
     with running(originals, sync=sync) as node, node.client() as client:
         meta: dict[str, Any] = client.get(cells("c")).json()["cell"]
@@ -246,7 +246,7 @@ def test_a_bucket_of_the_original_is_restored_from(originals: Path) -> None:
         assert conn.execute("SELECT count(*) FROM events").fetchone() == (6,)
 
 
-@pytest.mark.parametrize("sync", ["commit", "interval:100ms", "evict"])
+@pytest.mark.parametrize("sync", ["interval:100ms", "evict"])
 def test_a_cell_goes_to_an_original_node_and_comes_back(tmp_path: Path, sync: str) -> None:
     """It takes `cells/<id>.db`, appends, and writes both names anew, without our manifest; then it deletes the lease."""
     with running(tmp_path, sync=sync) as node, node.client() as client:
