@@ -109,11 +109,14 @@ class Bucket:
         """The names directly below `prefix` that have objects below them, in order. Raises StateError."""
         return self._retried(lambda: sorted(self._folders(prefix)), f"listing {prefix}")
 
-    def write_if(self, name: str, data: bytes, token: str | None) -> str | None:
+    def write_if(
+        self, name: str, data: bytes, token: str | None, is_ours: Callable[[bytes], bool] | None = None
+    ) -> str | None:
         """Writes when the object still has `token` (None: when there is none); None when somebody else came first.
 
         `data` must differ from everything ever written under this name, since a lost answer is settled by
-        reading back. Raises StateError when the store refuses, or when nobody can say what came of it.
+        reading back; `is_ours` tells our write from others where it may have become something else meanwhile.
+        Raises StateError when the store refuses, or when nobody can say what came of it.
         """
         state = Settling()
         written = ""
@@ -122,7 +125,7 @@ class Bucket:
             if state.next is Next.WRITE:
                 answer, written = self._try_write(name, data, token)
             else:
-                answer, written = self._look_for(name, data, token)
+                answer, written = self._look_for(name, token, is_ours or data.__eq__)
             state = on_answer(state, answer)
         if state.next is Next.WON:
             return written
@@ -167,14 +170,14 @@ class Bucket:
         except NoAnswer:
             return Answer.LOST, ""
 
-    def _look_for(self, name: str, data: bytes, token: str | None) -> tuple[Answer, str]:
+    def _look_for(self, name: str, token: str | None, is_ours: Callable[[bytes], bool]) -> tuple[Answer, str]:
         try:
             found = self._get(name)
         except (NoAnswer, Refusal):
             return Answer.LOST, ""
         if found is None:
             return (Answer.AS_BEFORE if token is None else Answer.GONE), ""
-        if found.data == data:
+        if is_ours(found.data):
             return Answer.OURS, found.token
         return (Answer.AS_BEFORE if found.token == token else Answer.THEIRS), ""
 

@@ -4,7 +4,7 @@ A writer creates the slot after the last one that it has read, so of two writers
 Epochs are fenced in the same log: whoever is granted one takes a slot for its fence before the lease counts,
 and a writer that meets the fence of a later epoch is fenced. An older holder that checked, slept and wakes to
 write finds its slot taken by that fence: no clock and no window is part of it. That is why a sealed slot
-stays taken for ever, by an object of a hundred bytes.
+stays taken for ever, by a small object that names what it was.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -152,7 +153,7 @@ class S3Journal:
     def _take(self, log: Log, slot: Slot, kind: str) -> bool:
         name = objects.slot_name(log.fleet, slot.slot)
         data = objects.encode_slot(slot, self._clock.new_id(), kind)
-        if self._bucket.write_if(name, data, None) is None:
+        if self._bucket.write_if(name, data, None, partial(objects.is_slot, data)) is None:
             return False
         log.absorb(slot, name)
         return True
@@ -230,13 +231,17 @@ class S3Journal:
 
     def _empty(self, fleet: str, last: int) -> None:
         """Leaves of each sealed slot what keeps it taken."""
-        left = objects.sealed_slot()
-        full = {
-            o.name: o.token
+        full = [
+            o.name
             for o in self._bucket.listing(objects.slots_name(fleet))
-            if o.size_b != len(left) and objects.slot_number(o.name) <= last
-        }
-        self._each(lambda name: self._bucket.write_if(name, left, full[name]), list(full))
+            if o.size_b != objects.SEALED_B and objects.slot_number(o.name) <= last
+        ]
+        self._each(self._empty_one, full)
+
+    def _empty_one(self, name: str) -> None:
+        found = self._bucket.get(name)
+        if found is not None and len(found.data) != objects.SEALED_B:
+            self._bucket.write_if(name, objects.sealed_slot(found.data), found.token)
 
 
 def _open(data: bytes, name: str) -> Slot:

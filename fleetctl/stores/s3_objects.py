@@ -100,9 +100,17 @@ def encode_slot(slot: Slot, nonce: str, kind: str = "entries") -> bytes:
     return framed(header, (digest.encode() + b" " + data for data, digest in slot.rows))
 
 
-def sealed_slot() -> bytes:
-    """What is left of a slot whose entries stand in a segment: it keeps the slot taken for ever."""
-    return framed({"v": VERSION, "kind": "sealed"})
+def sealed_slot(was: bytes) -> bytes:
+    """What is left of a slot whose entries stand in a segment: it keeps the slot taken for ever.
+
+    It names what was there, so that a writer whose answer was lost still finds out that it was its own.
+    """
+    return framed({"v": VERSION, "kind": "sealed", "was": was.partition(b"\n")[0].decode("ascii")})
+
+
+def is_slot(data: bytes, found: bytes) -> bool:
+    """Whether what was found in a slot is this, as it was written or sealed since."""
+    return found in (data, sealed_slot(data))
 
 
 def decode_slot(data: bytes, name: str) -> Slot | None:
@@ -211,3 +219,7 @@ def damaged(name: str, why: str) -> StateError:
         "backup: fleetctl state restore",
         code="state.damaged",
     )
+
+
+SEALED_B = len(sealed_slot(b"0" * 64))
+"""Sealed slots have one size, and a slot with entries or a fence is larger: a listing tells them apart."""

@@ -259,6 +259,28 @@ def test_an_old_holder_that_wakes_after_its_slots_were_sealed_still_appends_noth
     assert bench.plain.head(FLEET) == later
 
 
+def test_an_append_whose_answer_is_lost_and_whose_slot_is_sealed_meanwhile_was_done(bench: Bench) -> None:
+    bench.store.acquire(FLEET, holder(pid=1), TTL_S)
+    head = append(bench.store, Head())
+
+    def sealed_meanwhile(request: f.Request, forward: f.Forward) -> f.Response | None:
+        forward(request)
+        del bench.processes.alive[1]
+        newer = bench.plain.acquire(FLEET, holder("r2", pid=2, started=22), TTL_S)
+        later = bench.plain.head(FLEET)
+        for _ in range(8):
+            later = append_as(bench.plain, later, newer.epoch)
+        assert bench.plain.compact(FLEET).sealed > 8
+        return None
+
+    bench.faults.next(sealed_meanwhile, f.puts("/journal/"))
+    head = append(bench.store, head)
+    assert head.sequence == 2
+    with pytest.raises(LeaseLost):
+        append(bench.store, head)
+    assert len(list(bench.plain.read(FLEET))) == 10
+
+
 def append_as(store: S3Store, head: Head, epoch: int) -> Head:
     from fleetctl.ledger import entries
     from fleetctl.ledger.entries import Context, seal

@@ -92,7 +92,7 @@ def test_compaction_that_was_killed_between_its_writes_is_finished_by_the_next(p
     done = again.compact(FLEET)
     assert (done.sealed, done.segments) == (0, 1)
     sizes = {o.size_b for o in again._bucket.listing(objects.slots_name(FLEET))}
-    assert sizes == {len(objects.sealed_slot())}
+    assert sizes == {objects.SEALED_B}
 
 
 def test_large_journals_are_sealed_into_several_segments(
