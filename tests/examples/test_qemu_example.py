@@ -13,6 +13,7 @@ from tests.examples.test_remote_examples import _commands, _run
 from tests.house.sources import ROOT
 from tests.lab.libvirt_lab import LibvirtLab
 
+pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 # Its guests are emulated, and booted five times.
 pytestmark = pytest.mark.timeout(600)
 

@@ -15,6 +15,7 @@ from tests.lab.libvirt_lab import LibvirtLab
 from tests.lab.process import free_port
 from tests.lab.sshd import LoopbackSshd
 
+pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 # Emulated guests boot in seconds when the machine is idle, and in many when it is not.
 pytestmark = pytest.mark.timeout(500)
 ELSEWHERE = "127.77.0.2"
@@ -44,7 +45,12 @@ def test_a_libvirt_behind_ssh_serves_and_gives_all_volumes_back(
     libvirt_lab: LibvirtLab, sshd: LoopbackSshd, tmp_path: Path
 ) -> None:
     """Its socket, the uploads and the probes go through our own connection; nothing but SSH is open there."""
-    host = {"kind": "Host", "name": "far", "ssh": ssh_to(sshd, tmp_path), "libvirt": {"uri": "qemu:///system"}}
+    host = {
+        "kind": "Host",
+        "name": "far",
+        "ssh": ssh_to(sshd, tmp_path),
+        "libvirt": {"uri": "qemu:///system"},
+    }
     fleet = Guests(tmp_path, "far", libvirt_lab, host, first=40, count=1, retain=False)
     try:
         fleet.apply()

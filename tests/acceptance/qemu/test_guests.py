@@ -12,6 +12,7 @@ from tests.acceptance.cli import wait_for
 from tests.acceptance.qemu.fleet import Guests
 from tests.lab.libvirt_lab import LibvirtLab
 
+pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 # Emulated guests boot in seconds when the machine is idle, and in many when it is not.
 pytestmark = pytest.mark.timeout(500)
 

@@ -31,7 +31,9 @@ groups:
 
 def fleetctl(path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """The command where `import libvirt` fails as it does where nothing is installed."""
-    (path / "libvirt.py").write_text("raise ModuleNotFoundError(\"No module named 'libvirt'\", name='libvirt')\n")
+    (path / "libvirt.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'libvirt'\", name='libvirt')\n"
+    )
     return subprocess.run(
         [FLEETCTL, *args],
         cwd=path,

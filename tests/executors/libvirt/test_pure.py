@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -312,6 +314,19 @@ def test_a_stranger_with_our_name_is_not_touched() -> None:
 )
 def test_a_guest_is_reached_at_an_address_that_routes(given: Any, expected: str | None) -> None:
     assert address.routable(given) == expected
+
+
+def test_every_outcome_of_the_driver_is_explained() -> None:
+    """docs/effects.md names every code."""
+    root = Path(__file__).parents[3]
+    sources = (root / "executors" / "libvirt").glob("*.py")
+    codes = {
+        code for path in sources for code in re.findall(r'"(libvirt\.[a-z_]+)"', path.read_text("utf-8"))
+    }
+    assert len(codes) > 15
+    page = (root / "docs" / "effects.md").read_text("utf-8")
+    silent = {"libvirt.pool", "libvirt.template"}  # errors with their own words, told as `libvirt.unusable`
+    assert {code for code in codes if f"`{code}`" not in page} - silent == set()
 
 
 def test_sockets_and_uris() -> None:
