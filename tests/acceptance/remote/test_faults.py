@@ -24,7 +24,8 @@ from tests.lab.relay import Relay
 from tests.lab.watcher import page
 
 DRAIN = {"DRAIN_S": "3"}
-QUICK = {"connect_timeout": "3s"}
+# Short, since each look at a broken host waits for it; the end of a round has all the time that it needs.
+QUICK = {"connect_timeout": "4s"}
 BYSTANDER = "h1"
 Deed = Callable[[], None]
 
@@ -140,8 +141,15 @@ def rounds(
                 yield {r.name: r for r in pool.map(Round.play, all_rounds)}
         finally:
             with ThreadPoolExecutor(len(all_rounds)) as pool:
-                gone = list(pool.map(lambda r: r.fleet.run("destroy", ".", "--auto-approve"), all_rounds))
-    assert [str(r) for r in gone if r.code != 0] == []
+                list(pool.map(_end, all_rounds))
+
+
+def _end(played: Round) -> None:
+    """Destroys the fleet, patiently."""
+    for host in played.fleet.hosts:
+        host.get("ssh", {}).pop("connect_timeout", None)
+        host.get("docker", {}).pop("timeout", None)
+    played.fleet.want().destroy()
 
 
 NAMES = (
