@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executors.docker import config, names, observe, record
-from executors.docker.evidence import EFFECTS, State, fenced, impossible, settled
+from executors.docker.evidence import EFFECTS, STILL_RUNNING, State, fenced, impossible, settled
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
 from executors.driver import DriverError, Operation, StagedArtifact
