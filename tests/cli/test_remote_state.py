@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,15 @@ def test_another_scheme_is_refused_and_told_which_there_are(tmp_path: Path) -> N
     with pytest.raises(SettingsError, match="gs://") as caught:
         resolve({}, beside=tmp_path, state="gs://bucket/x")
     assert "s3://" in (caught.value.hint or "")
+
+
+def test_a_state_in_a_folder_loads_no_cloud_library(tmp_path: Path) -> None:
+    """boto3 costs half a second and is loaded by whoever names a bucket or a secret of AWS."""
+    program = (
+        "import sys\n"
+        "from fleetctl.cli.main import main\n"
+        "code = main(['runs', sys.argv[1]])\n"
+        "import executors.artifacts, executors.secrets, fleetctl.bootstrap\n"
+        "assert code == 0 and not {'boto3', 'botocore'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)

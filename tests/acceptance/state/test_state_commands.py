@@ -7,7 +7,7 @@ import sys
 
 from tests.acceptance.cli import Result
 from tests.acceptance.client import ask
-from tests.acceptance.state.conftest import Folder, Shared
+from tests.acceptance.state.conftest import BUCKET, Folder, Shared
 
 CANARY = "canary-93bd20a6f1"
 
@@ -59,16 +59,12 @@ def test_a_state_goes_to_the_bucket_is_saved_compacted_and_brought_back(shared: 
     folder.ok("apply", ".", "--auto-approve", env=elsewhere)
     assert [ask(p) for p in folder.ports] == ["1.1.0"] * 3
 
-
-def test_damage_in_the_bucket_is_found_and_named(shared: Shared) -> None:
-    folder = shared.folder("first")
-    folder.apply()
-    client = shared.server.client()
-    name = next(n for n in shared.objects("fleets/hello/journal") if n.endswith("3"))
-    client.put_object(Bucket="acceptance", Key=f"{shared.prefix}/{name}", Body=b"x" * 200)
+    # Damage in the bucket is found and named.
+    name = f"{shared.prefix}/fleets/hello/segments/000000000001"
+    shared.server.client().put_object(Bucket=BUCKET, Key=name, Body=b"x" * 200)
     found = folder.run("state", "verify")
-    assert found.code == 1
-    assert name in found.out + found.err
+    assert found.code == 1, str(found)
+    assert "fleets/hello/segments/000000000001 is damaged" in found.err
 
 
 def test_a_value_of_a_program_is_in_the_node_and_in_no_byte_of_the_state_or_the_output(
