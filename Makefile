@@ -39,8 +39,8 @@ format: $(TOOLS) ## let ruff format and fix what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(TOOLS) ## print the benchmark table
-	$(BIN)/python -m tests.bench
+bench: $(TOOLS) ## print the benchmark table; BENCH="plan ssh" for some parts of it
+	$(BIN)/python -m tests.bench $(BENCH)
 	$(BIN)/python -m tests.bench.libvirt
 
 soak: $(TOOLS) system-packages libvirt ## run the long random rounds

@@ -22,6 +22,7 @@ from tests.lab.process import free_port
 from tests.lab.relay import Relay
 from tests.lab.sshd import LoopbackSshd, missing
 
+RUNS = 3
 HOSTS = 50
 NODES = 4
 FILE_B = 20_000
@@ -34,22 +35,27 @@ PEERS = Path(os.environ.get("FLEETCTL_LAB_CACHE", Path.home() / ".cache" / "flee
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.ssh", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="measured runs of each contestant")
+    parser.add_argument("--runs", type=int, default=RUNS, help="measured runs of each contestant")
     parser.add_argument("--quick", action="store_true", help="without the peers")
     chosen = parser.parse_args(arguments)
-    if reason := missing():
-        print(f"SSH: not measured: {reason}")
-        return 0
     table = Table()
-    with LoopbackSshd(options={"LogLevel": "ERROR"}) as sshd:
-        targets = [(address, sshd.port) for address in sshd.addresses(HOSTS)]
-        _compare(table, "loopback", sshd, targets, chosen.runs, peers=not chosen.quick)
-        _observation(table, sshd, targets, chosen.runs)
-        with _delayed(targets) as delayed:
-            _compare(table, "50 ms round trip", sshd, delayed, chosen.runs, peers=not chosen.quick)
-        _round_trips(table, sshd, targets, peers=not chosen.quick)
+    measure(table, chosen.runs, peers=not chosen.quick)
     print(table)
     return int(table.broken)
+
+
+def measure(table: Table, runs: int = RUNS, *, peers: bool = True) -> None:
+    """Adds the rows, or a note that says why there are none."""
+    if reason := missing():
+        table.note(f"SSH: not measured: {reason}")
+        return
+    with LoopbackSshd(options={"LogLevel": "ERROR"}) as sshd:
+        targets = [(address, sshd.port) for address in sshd.addresses(HOSTS)]
+        _compare(table, "loopback", sshd, targets, runs, peers=peers)
+        _observation(table, sshd, targets, runs)
+        with _delayed(targets) as delayed:
+            _compare(table, "50 ms round trip", sshd, delayed, runs, peers=peers)
+        _round_trips(table, sshd, targets, peers=peers)
 
 
 @contextlib.contextmanager
