@@ -41,6 +41,7 @@ class Feed:
         self.cuts: list[int] = []
         self._ring: deque[Frame] = deque(maxlen=RING)
         self._waiters: set[asyncio.Future[bool]] = set()
+        self._ticker: asyncio.TimerHandle | None = None
         self.readers = 0
 
     def publish(self, records: list[Record], cut: int | None) -> None:
@@ -56,12 +57,12 @@ class Feed:
 
     def after(self, position: int) -> list[Frame] | None:
         """Return the frames behind `position`, or None when the ring does not reach back that far."""
-        if position >= self.last:
+        wanted = self.last - position
+        if wanted <= 0:
             return []
-        if not self._ring or self._ring[0].sequence > position + 1:
-            return None
-        skip = position + 1 - self._ring[0].sequence
-        return list(self._ring)[skip:] if skip else list(self._ring)
+        ring = self._ring
+        # The ring is without gaps, so the newest `wanted` frames are the answer, counted from its end.
+        return [ring[at] for at in range(-wanted, 0)] if wanted <= len(ring) else None
 
     def close(self) -> None:
         """End every reader: the cell leaves this node."""
@@ -74,17 +75,26 @@ class Feed:
         for waiter in waiters:
             _settle(waiter, True)
 
-    async def wait(self, timeout_s: float) -> bool:
-        """Wait for the next change; return False when `timeout_s` passed without one."""
+    async def wait(self, period_s: float) -> bool:
+        """Wait for the next change; return False when it is time for a keep-alive instead.
+
+        One timer serves all readers: a timer each would cost more than what they are told.
+        """
         loop = asyncio.get_running_loop()
+        if self._ticker is None:
+            self._ticker = loop.call_later(period_s, self._tick)
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.add(waiter)
-        timer = loop.call_later(timeout_s, _settle, waiter, False)
         try:
             return await waiter
         finally:
-            timer.cancel()
             self._waiters.discard(waiter)
+
+    def _tick(self) -> None:
+        self._ticker = None
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            _settle(waiter, False)
 
 
 def _settle(waiter: asyncio.Future[bool], changed: bool) -> None:
