@@ -69,7 +69,7 @@ def access(settings: Settings, clock: Clock) -> Access:
     from executors import secrets
     from executors.registry import Access
 
-    return Access(clock, secrets.resolve, _ask, settings.accept_new_host_keys)
+    return Access(clock, secrets.remembering(), _ask, settings.accept_new_host_keys)
 
 
 def _ask(question: str) -> str | None:

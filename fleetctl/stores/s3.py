@@ -158,6 +158,9 @@ class S3Store:
     def compact(self, fleet: str) -> Compacted:
         """Seals the journal into segments. Only for who holds the fleet. Raises JournalConflict, StateError."""
         self._writing()
+        # What machines have seen of earlier holders; those that come and go would leave theirs for ever.
+        for seen in self._bucket.listing(objects.seen_folder(fleet)):
+            self._bucket.delete(seen.name)
         return self._journal.compact(fleet)
 
     def problems(self, fleet: str) -> list[str]:

@@ -56,8 +56,12 @@ def lease_name(fleet: str) -> str:
     return f"fleets/{fleet}/lease"
 
 
+def seen_folder(fleet: str) -> str:
+    return f"fleets/{fleet}/seen/"
+
+
 def seen_name(fleet: str, machine: str) -> str:
-    return f"fleets/{fleet}/seen/{hashlib.sha256(machine.encode()).hexdigest()[:32]}"
+    return f"{seen_folder(fleet)}{hashlib.sha256(machine.encode()).hexdigest()[:32]}"
 
 
 def slots_name(fleet: str) -> str:

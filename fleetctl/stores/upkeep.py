@@ -38,7 +38,7 @@ def verify(store: Store, fleets: Sequence[str]) -> list[Verdict]:
 
 def _verify(store: Store, fleet: str) -> Verdict:
     problems: list[str] = []
-    entries, sha256, lineage, runs, open_run, documents = 0, "", None, 0, None, 0
+    entries, sha256, lineage, runs, open_run, documents, moved = 0, "", None, 0, None, 0, None
     try:
         head = store.head(fleet)
         entries, sha256, lineage = head.sequence, head.sha256, head.lineage
@@ -56,9 +56,9 @@ def _verify(store: Store, fleet: str) -> Verdict:
                 problems.append(e.message)
         if isinstance(store, S3Store):
             problems.extend(store.problems(fleet))
+        moved = moved_to(store.current(fleet))
     except FleetctlError as e:
         problems.append(e.message)
-    moved = moved_to(store.current(fleet))
     return Verdict(fleet, entries, sha256, lineage, runs, open_run, documents, moved, tuple(problems))
 
 

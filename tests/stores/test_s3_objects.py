@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from fleetctl.ledger.ports import Head, StateError
+from fleetctl.ledger.ports import Head, LeaseHeld, StateError
 from fleetctl.stores import s3_objects as objects
 from fleetctl.stores.judgement import Row
 from fleetctl.stores.s3 import S3Store
@@ -65,6 +65,29 @@ def test_compacting_keeps_every_entry_and_its_chain(place: Place) -> None:
         head = append(fresh, head)
     assert fresh.compact(FLEET).segments == 2
     assert [e["sequence"] for e in opened(place).read(FLEET)] == list(range(1, 22))
+
+
+def test_compacting_removes_what_machines_have_seen_of_earlier_holders(place: Place) -> None:
+    store = filled(place, 0)
+    store.acquire(FLEET, holder(machine="elsewhere", pid=7), TTL_S)
+    with pytest.raises(LeaseHeld):
+        store.acquire(FLEET, holder("r2"), TTL_S)
+    assert len(names(store, objects.seen_folder(FLEET))) == 1
+    store.compact(FLEET)
+    assert names(store, objects.seen_folder(FLEET)) == []
+
+
+def test_a_holder_elsewhere_is_watched_on_by_the_next_process(place: Place) -> None:
+    """An observation goes on over several invocations on this machine, without a file of its own."""
+    clock = HandClock()
+    filled(place, 0).acquire(FLEET, holder(machine="elsewhere", pid=9), TTL_S)
+    for wait_s in (0.0, TTL_S - 1):
+        clock.at_s += wait_s
+        with pytest.raises(LeaseHeld):
+            S3Store(place, clock, HandProcesses()).acquire(FLEET, holder("r2"), TTL_S)
+    clock.at_s += 1
+    assert S3Store(place, clock, HandProcesses()).acquire(FLEET, holder("r3"), TTL_S).epoch == 3
+    assert names(opened(place), objects.seen_folder(FLEET)) == []
 
 
 def test_a_few_slots_are_not_worth_a_segment(place: Place) -> None:
