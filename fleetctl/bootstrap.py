@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from executors.clock import Clock
 from fleetctl.settings import RemoteState, Settings
@@ -263,9 +264,12 @@ def qualify(
     from fleetctl.stores.qualify_verdict import evaluate
     from fleetctl.stores.s3_bucket import Place
 
+    url = urlsplit(place)
+    if url.scheme in ("http", "https"):  # a store's URL with the bucket behind it
+        endpoint, place = f"{url.scheme}://{url.netloc}", S3_SCHEME + url.path.strip("/")
     if not place.startswith(S3_SCHEME):
         raise SettingsError(
-            f"{place!r} names no bucket", hint="write s3://BUCKET[/PREFIX] and --state-endpoint URL"
+            f"{place!r} names no bucket", hint="write s3://BUCKET[/PREFIX], or https://STORE/BUCKET[/PREFIX]"
         )
     for gateway in gateways:
         remote_state(place, gateway)  # checks the URL

@@ -192,7 +192,8 @@ def test_the_command_exits_with_its_own_codes(s3_states: S3, tmp_path: Path) -> 
         w for name in ("parameters", "cross-gateway", "latency", "denials") for w in ("--without", name)
     ]
     place = ["store", "qualify", "s3://states/c", "--state-endpoint", s3_states.endpoint, *scale]
-    code, out, _ = fleetctl(tmp_path, *place, *without, "--format", "json")
+    by_url = ["store", "qualify", f"{s3_states.endpoint}/states/c", *scale]
+    code, out, _ = fleetctl(tmp_path, *by_url, *without, "--format", "json")
     assert code == 0
     document = json.loads(out)
     assert (document["verdict"], document["measured"]["create"]["commits"]) == ("PASS", 2)

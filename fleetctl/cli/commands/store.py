@@ -25,7 +25,7 @@ def command() -> None:
 
 
 @command.command("qualify")
-@click.argument("place", metavar="s3://BUCKET[/PREFIX]")
+@click.argument("place", metavar="PLACE")
 @options.state_endpoint_option
 @click.option(
     "--gateway", "gateways", multiple=True, metavar="URL", help="A further endpoint of the same store."
@@ -66,6 +66,8 @@ def qualify(
     form: str,
 ) -> int:
     """Measure an object store: races under conditions, reads at once, stale writes, latency, denials.
+
+    PLACE is s3://BUCKET[/PREFIX], or a compatible store's https://STORE/BUCKET[/PREFIX].
 
     Exits with codes of its own: 0 PASS; 1 FAIL, the store must not keep a state; 2 NOT_RUN, something that
     was asked could not be measured; 3 ERROR, the store cannot be used at all; 4 what was written could not
