@@ -36,7 +36,7 @@ COMMANDS = {
     "settle": "Say by hand what became of an effect.",
     "unlock": "Take a fleet's lock from a holder that is gone.",
     "audit": "Prove and export the journal.",
-    "rollback": "Go back to what was last healthy before the newest run.",
+    "rollback": "Go back to what was last healthy before the newest rollout.",
     "cordon": "Keep nodes from being started on a host.",
     "uncordon": "Let nodes be started on a host again.",
     "drain": "Stop a host's nodes within the budget.",

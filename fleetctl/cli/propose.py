@@ -81,7 +81,7 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
     options = Options(
         accept_downtime=asked.accept_downtime,
         targets=targets if way is None else way.targets,
-        fleets=() if way is None else (way.run.fleet,),
+        fleets=() if way is None else (way.runs[-1].fleet,),
         adopt=asked.adopt,
         destroy=asked.destroy,
         back={} if way is None else way.back,

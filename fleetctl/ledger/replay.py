@@ -16,6 +16,7 @@ from planner.recorded import Recorded, RecordedNode
 from planner.spec import NodeSpec
 
 WAITING = "waiting"
+SUCCEEDED, ROLLBACK = "succeeded", "rollback"
 CORDON, UNCORDON = "cordon", "uncordon"
 ENDS_WAIT = frozenset({"resume", "promote", "abort"})
 
@@ -59,13 +60,16 @@ class Run:
 class Replayed:
     """A fleet's journal, replayed: the recorded state, the run that is open, and all runs in order.
 
-    `last` is the newest run of which an effect succeeded; its `baseline` and that of the open run are filled in.
+    `undo` are the runs that a rollback undoes, the newest last: the newest rollout that gave a node another
+    specification, the failed ones that it finished, and rollbacks of it. `before` has the nodes as recorded when
+    the first of them began.
     """
 
     recorded: Recorded
     open_run: Run | None
     runs: tuple[Run, ...]
-    last: Run | None = None
+    undo: tuple[Run, ...] = ()
+    before: Mapping[str, RecordedNode] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -94,8 +98,8 @@ class _Fold:
         self.runs: dict[str, Run] = {}
         self.open: Run | None = None
         self.baseline: dict[str, _Node] = {}
-        self.last: Run | None = None
-        self.last_baseline: dict[str, _Node] = {}
+        self.undo: list[Run] = []
+        self.before: dict[str, _Node] = {}
         self.cordoned: set[str] = set()
         self.handlers: Mapping[str, Callable[[Entry], None]] = {
             Kind.RUN_STARTED.value: self.run_started,
@@ -149,12 +153,12 @@ class _Fold:
         move(None if before is None else before.state, record.state, record.by)
         if before is None:
             run.effects += 1
-        if record.state is State.SUCCEEDED and run is self.open:
-            self.last, self.last_baseline = run, self.baseline
         run.attempts[record.operation_id] = run.operations[record.step] = record
 
     def node_placed(self, entry: Entry) -> None:
         before = self.nodes.get(entry["uid"])
+        if self.open is not None and (before is None or before.spec != entry["spec"]):
+            self._changes(self.open)
         self.nodes[entry["uid"]] = _Node(
             uid=entry["uid"],
             name=entry["name"],
@@ -165,6 +169,14 @@ class _Fold:
             spec=entry["spec"],
             last_healthy=None if before is None else before.last_healthy,
         )
+
+    def _changes(self, run: Run) -> None:
+        """The run gives a node another specification: it continues what failed, undoes, or begins anew."""
+        if self.undo and self.undo[-1] is run:
+            return
+        if not self.undo or (self.undo[-1].result == SUCCEEDED and run.command != ROLLBACK):
+            self.undo, self.before = [], self.baseline
+        self.undo.append(run)
 
     def node_healthy(self, entry: Entry) -> None:
         node = self.nodes[entry["uid"]]
@@ -223,8 +235,6 @@ class _Fold:
 
         if self.open is not None:
             self.open.baseline = {uid: node(n) for uid, n in self.baseline.items()}
-        if self.last is not None and self.last is not self.open:
-            self.last.baseline = {uid: node(n) for uid, n in self.last_baseline.items()}
         return Replayed(
             recorded=Recorded(
                 fleet=self.fleet,
@@ -239,7 +249,8 @@ class _Fold:
             ),
             open_run=self.open,
             runs=tuple(self.runs.values()),
-            last=self.last,
+            undo=tuple(self.undo),
+            before={uid: node(n) for uid, n in self.before.items()},
         )
 
 

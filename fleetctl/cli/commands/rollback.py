@@ -1,4 +1,4 @@
-"""fleetctl rollback: undoes the newest run, node by node, by a plan like any other."""
+"""fleetctl rollback: undoes the newest rollout, node by node, by a plan like any other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fleetctl.cli.propose import Proposal
 
 
-@click.command(short_help="Go back to what was last healthy before the newest run.")
+@click.command(short_help="Go back to what was last healthy before the newest rollout.")
 @options.manifest_options
 @options.state_options
 @click.option("--fleet", default=None, metavar="NAME", help="Which fleet, where the manifests have several.")
@@ -34,7 +34,9 @@ def command(
     accept_downtime: bool,
     auto_approve: bool,
 ) -> int:
-    """Take each node that the newest run changed back to what it was last healthy with before.
+    """Take each node that the newest rollout changed back to what it was last healthy with before.
+
+    A run that finished what a failed one had begun is one rollout with it.
 
     That is its whole specification: release, command, environment, files, references to secrets. The way back
     is judged and budgeted like any other plan. Artifacts and files are checked before a node is touched. The
@@ -71,9 +73,10 @@ def _tell(invocation: Invocation, proposal: Proposal) -> None:
     way = proposal.way
     assert way is not None, "a rollback was asked for"
     terminal = invocation.terminal
-    run = way.run
-    terminal.data(
-        f"Undoes run {run.run} of fleet/{run.fleet}: {run.command} of {run.who}, begun {run.started_at}."
-    )
+    fleet = way.runs[-1].fleet
+    for run in way.runs:
+        terminal.data(
+            f"Undoes run {run.run} of fleet/{fleet}: {run.command} of {run.who}, begun {run.started_at}."
+        )
     for node, why in way.stays:
-        terminal.data(f"  stays as it is: node/{run.fleet}/{node}: {why}")
+        terminal.data(f"  stays as it is: node/{fleet}/{node}: {why}")
