@@ -12,6 +12,9 @@ from tests.lab.docker_engine import DockerEngine
 from tests.lab.process import free_port
 from tests.lab.sshd import LoopbackSshd
 
+# A whole life in one test: far more than it takes, also on a loaded machine.
+pytestmark = pytest.mark.timeout(600)
+
 
 def container(fleet: Fleet, node: str) -> str:
     return f"fleetctl-{fleet.uid(node)}"

@@ -17,6 +17,9 @@ from tests.lab.images import Image, node_image
 from tests.lab.process import free_port
 from tests.lab.registry import Registry
 
+# A whole life in one test: far more than it takes, also on a loaded machine.
+pytestmark = pytest.mark.timeout(600)
+
 Make = Callable[..., Fleet]
 # Images that no other test has brought to the shared engine.
 UNIQUE = {"UNIQUE": "registry"}
