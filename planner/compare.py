@@ -10,18 +10,17 @@ from planner.change import Reason
 from planner.frame import artifact_path
 from planner.observed import ObservedNode
 from planner.ordered import built
-from planner.spec import UNKEYED, NodeSpec, ReleaseIdentity, SecretUse
+from planner.spec import RELEASE_FIELDS, UNKEYED, NodeSpec, ReleaseIdentity, SecretUse
 
 _WEIGHT: dict[OnChange, int] = {"reload": 0, "restart": 1, "replace": 2}
 # A running process cannot take these over, whatever its manifest says of changes.
 _NEEDS_RESTART = frozenset({"command", "port", "user"})
-_RELEASE = frozenset({"release.version", "artifact.digest"})
 _KEYED = "keyed:"
 
 
 def consequence(field: str, spec: NodeSpec) -> OnChange:
     """What a change of this field leads to: its own rule, then its group's, never less than it needs."""
-    if field in _NEEDS_RESTART or field.startswith("limits."):
+    if field in _NEEDS_RESTART or field == "artifact.digest" or field.startswith("limits."):
         return heavier("restart", spec.default_on_change)
     if field == "data.path" or field.startswith(("container.", "domain.")):
         return "replace"
@@ -50,8 +49,10 @@ def differing(
     unchecked: list[str] = []
     if not have:
         return reasons, ["every field but the release"]
+    # The same release, and other bytes where it should lie: what runs is not what a start would run.
+    bytes_count = seen.version == spec.version and seen.digest == spec.artifact.digest
     for field, want in wanted.items():
-        if field in _RELEASE:
+        if field in RELEASE_FIELDS and not (bytes_count and field == "artifact.digest"):
             continue
         value = have.get(field)
         if value == want:
@@ -73,7 +74,7 @@ def differing(
     reasons += [
         _reason(field, value, None)
         for field, value in have.items()
-        if field not in wanted and field not in _RELEASE
+        if field not in wanted and field not in RELEASE_FIELDS
     ]
     return reasons, unchecked
 

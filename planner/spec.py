@@ -21,6 +21,8 @@ UNKEYED = "secret:"
 """Stands before a reference in a field whose keyed digest is not known (no key yet, or not resolved)."""
 IMAGE_REFERENCE = "@sha256:"
 """What tells `name@sha256:…`, an image in a registry, from the path or URL of a file."""
+RELEASE_FIELDS = frozenset({"release.version", "artifact.digest"})
+"""The managed fields that say what runs, apart from how."""
 CONTAINER_DIR = "/fleetctl"
 """The node's folder inside its container; on a host it is below the host's root."""
 
@@ -213,10 +215,14 @@ def _secret_field(ref: str, secrets: Mapping[str, str]) -> str:
 
 
 def config_digest(node_fields: Mapping[str, str]) -> str:
-    """The pin of a node's managed fields: sha256 of their canonical JSON."""
-    text = "{" + ",".join([f"{_quoted(k)}:{_quoted(v)}" for k, v in sorted(node_fields.items())]) + "}"
+    """The pin of a node's managed fields but its release: sha256 of their canonical JSON.
+
+    The release is compared by itself; and bringing an artifact again mends its bytes without touching the node.
+    """
+    kept = [(k, v) for k, v in sorted(node_fields.items()) if k not in RELEASE_FIELDS]
+    text = "{" + ",".join([f"{_quoted(k)}:{_quoted(v)}" for k, v in kept]) + "}"
     # Only keys past ASCII sort differently in the RFC.
-    return sha256(text.encode()) if text.isascii() else digest_of(dict(node_fields))
+    return sha256(text.encode()) if text.isascii() else digest_of(dict(kept))
 
 
 _quoted = json.encoder.encode_basestring
