@@ -7,6 +7,8 @@ STAMP  := $(VENV)/.installed
 TOOLS  := $(VENV)/.installed-dev
 # Narrow a run, for example: make test TESTS=tests/planner
 TESTS  ?= tests
+# Processes that run tests; each starts the systems that its files need. JOBS=0 runs them in one.
+JOBS   ?= 2
 # The systems that tests start, by their names in tests/lab/install-packages.sh.
 LAB    ?= base libvirt postgres
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -21,7 +23,7 @@ demo: $(STAMP) ## run the quickstart: three real nodes, a rollout, a refusal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
 
 test: $(TOOLS) system-packages libvirt ## run every test but the soak; install what the tests need
-	$(BIN)/python -m pytest -m "not soak" $(TESTS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not soak" $(TESTS)
 
 # Every check runs, whichever failed before it: one run tells everything.
 check: $(TOOLS) ## lint, format, types, import contracts, docs
