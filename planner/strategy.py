@@ -145,7 +145,8 @@ def _refuse(
         (_SUMMARY if nodes else _TOGETHER)[verdict.mode],
         detail,
         place=verdict.place or _cause(situation, nodes),
-        hint=_hint(situation, verdict, pairs),
+        hint=_hint(situation, verdict, pairs)
+        + ("; or go the declared way: plan --via" if declared and verdict.mode == "unknown" else ""),
     )
 
 

@@ -21,6 +21,7 @@ def test_a_drained_host_stays_empty_until_it_is_uncordoned(workspace: Workspace)
     planned = workspace.run("plan", ".", "--detailed-exitcode")
     assert planned.code == 0, str(planned)
     assert "host localhost is cordoned: web-0, web-1, web-2 stay as they are" in planned.out
+    assert "Cordoned, so nothing is started there: host/localhost" in workspace.ok("status", ".").out
     workspace.apply()
     assert workspace.node_processes() == [], "apply starts nothing there either"
     assert "uncordoned" in workspace.ok("uncordon", "localhost", ".").out

@@ -61,6 +61,7 @@ class FleetStatus:
     last: Run | None
     running: Lease | None
     unknown: tuple[str, ...]
+    cordoned: tuple[str, ...] = ()
 
     @property
     def available(self) -> int:
@@ -101,6 +102,7 @@ def fleet_status(
         last=runs[-1] if runs else None,
         running=lease,
         unknown=recorded.unknown,
+        cordoned=tuple(sorted(recorded.cordoned)),
     )
 
 
@@ -146,6 +148,9 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
     lines = [f"{paint('bold', f'fleet/{status.fleet}')}: {versions}; {share}"]
     for host, why in status.unreachable:
         lines.append(paint("yellow", f"  host/{host} does not answer: {one_line(why)}"))
+    if status.cordoned:
+        hosts = ", ".join(f"host/{host}" for host in status.cordoned)
+        lines.append(paint("yellow", f"  Cordoned, so nothing is started there: {hosts}"))
     if status.running is not None:
         holder = status.running.holder
         lines.append(
@@ -236,6 +241,7 @@ def document(fleets: Iterable[FleetStatus], taken_at: str) -> dict[str, Any]:
                 "versions": dict(sorted(Counter(n.version or "?" for n in f.nodes).items())),
                 "unreachable": dict(f.unreachable),
                 "unknown": list(f.unknown),
+                "cordoned": list(f.cordoned),
                 "under_way": None if f.running is None else f.running.holder.run,
                 "last_run": None
                 if f.last is None
