@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.cli import free_ports
 from tests.acceptance.remote.fleet import Fleet, engine, in_containers, on_hosts, ssh_host
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.hosts import SUDO_PASSWORD, USER_WITH_PASSWORD, HostLab
@@ -67,7 +68,7 @@ def six(systemd_hosts: HostLab, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def boxes(docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Three containers of an engine reached by its Unix socket."""
     path = tmp_path_factory.mktemp("boxes")
-    port = free_port()
+    port = free_ports(3)
     fleet = Fleet(path, "boxes", [engine("box", docker_engine.url)], [in_containers("web", ["box"], port, 3)])
     try:
         yield fleet

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.cli import free_ports
 from tests.acceptance.remote.fleet import ROOT, Fleet, engine, in_containers, on_hosts, ssh_host
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.hosts import HostLab
-from tests.lab.process import free_port
 
 
 @pytest.mark.parametrize("retain", [True, False])
@@ -34,7 +34,7 @@ def test_destroy_keeps_or_removes_the_data_of_processes(
 def test_destroy_keeps_or_removes_the_volumes_of_containers(
     docker_engine: DockerEngine, tmp_path: Path, retain: bool
 ) -> None:
-    groups = [in_containers("d", ["box"], free_port(), 1)]
+    groups = [in_containers("d", ["box"], free_ports(1), 1)]
     fleet = Fleet(tmp_path, "data", [engine("box", docker_engine.url)], groups, retain=retain)
     fleet.apply()
     uid = fleet.uid("d-0")

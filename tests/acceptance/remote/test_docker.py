@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.cli import free_ports
 from tests.acceptance.remote.fleet import Fleet, engine, in_containers
 from tests.lab.docker_engine import DockerEngine
-from tests.lab.process import free_port
 from tests.lab.sshd import LoopbackSshd
 
 # A whole life in one test: far more than it takes, also on a loaded machine.
@@ -146,7 +146,7 @@ def elsewhere(request: pytest.FixtureRequest, docker_engine: DockerEngine, tmp_p
             "cert": str(files / "cert.pem"),
             "key": str(files / "key.pem"),
         }
-    fleet = Fleet(tmp_path, "far", [host], [in_containers("far", ["far"], free_port(), 2)])
+    fleet = Fleet(tmp_path, "far", [host], [in_containers("far", ["far"], free_ports(2), 2)])
     try:
         yield fleet
     finally:

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import Result, wait_for
+from tests.acceptance.cli import Result, free_ports, wait_for
 from tests.acceptance.remote.conftest import tunnel
 from tests.acceptance.remote.fleet import Fleet, engine, in_containers, on_hosts, ssh_host
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.hosts import HostLab
-from tests.lab.process import free_port
 from tests.lab.relay import Relay
 from tests.lab.watcher import page
 
@@ -115,7 +114,7 @@ def _engine_round(docker: DockerEngine, relay: Relay, path: Path) -> Round:
     document = engine("far", f"tcp://{address}:{port}")
     tls = {name: str(files / f"{name}.pem") for name in ("ca", "cert", "key")}
     document["docker"] |= {"tls": tls, "timeout": "4s"}
-    groups = [in_containers("web", ["far"], free_port(), 2)]
+    groups = [in_containers("web", ["far"], free_ports(2), 2)]
     return Round(
         "engine silent",
         Fleet(path / "engine", "fault-engine", [document], groups, env=DRAIN),

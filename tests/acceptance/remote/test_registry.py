@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.cli import free_ports
 from tests.acceptance.remote.fleet import Fleet, engine, in_containers
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.images import Image, node_image
-from tests.lab.process import free_port
 from tests.lab.registry import Registry
 
 # A whole life in one test: far more than it takes, also on a loaded machine.
@@ -31,7 +31,7 @@ def one(docker_engine: DockerEngine, tmp_path: Path) -> Iterator[Make]:
     made: list[Fleet] = []
 
     def make(images: dict[str, str], **more: Any) -> Fleet:
-        group = in_containers("one", ["box"], free_port(), 1, **more)
+        group = in_containers("one", ["box"], free_ports(1), 1, **more)
         made.append(Fleet(tmp_path, "one", [engine("box", docker_engine.url)], [group], images=images))
         return made[-1]
 

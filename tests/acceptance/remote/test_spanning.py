@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.acceptance.cli import free_ports
 from tests.acceptance.remote.fleet import Fleet, engine, in_containers, on_hosts, ssh_host
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.hosts import HostLab
-from tests.lab.process import free_port
 
 
 def test_a_fleet_over_hosts_and_containers_rolls_as_one_within_its_budget(
@@ -16,7 +16,7 @@ def test_a_fleet_over_hosts_and_containers_rolls_as_one_within_its_budget(
     """Four nodes of two kinds, one of which may be down: the outside client never sees two down together."""
     systemd_hosts.write_known_hosts(tmp_path / "known_hosts")
     hosts = [ssh_host(systemd_hosts, "h1"), ssh_host(systemd_hosts, "h2"), engine("box", docker_engine.url)]
-    groups = [on_hosts("plain", ["h1", "h2"], 9500), in_containers("boxed", ["box"], free_port(), 2)]
+    groups = [on_hosts("plain", ["h1", "h2"], 9500), in_containers("boxed", ["box"], free_ports(2), 2)]
     fleet = Fleet(tmp_path, "both", hosts, groups)
     try:
         fleet.apply()
