@@ -76,7 +76,7 @@ class Pool:
                 # Its folder may have gone with a reboot; building one that is there changes nothing.
                 with contextlib.suppress(self._libvirt.libvirtError):
                     pool.build(0)
-                pool.create(0)
+                self._up(pool)
                 pool.setAutostart(1)
                 self._refresh(pool)
             self._ready = (connection, pool)
@@ -103,8 +103,10 @@ class Pool:
             return False
         try:
             return _written_s(image) <= _written_s(mark)
-        except self._libvirt.libvirtError:
-            return False  # gone since libvirt last looked
+        except self._libvirt.libvirtError as e:
+            if not self._is_gone(e):
+                raise
+            return False
 
     def bring(self, connection: Any, digest: str, local: Path) -> None:
         """Uploads a file under its digest's name, reads it back and marks it. Raises PoolError, libvirtError."""
@@ -222,6 +224,21 @@ class Pool:
                 return None
             raise
 
+    def _up(self, pool: Any) -> None:
+        """Starts the pool, which libvirt itself, or somebody else, may be starting just now."""
+        if pool.isActive():
+            return
+        try:
+            pool.create(0)
+        except self._libvirt.libvirtError:
+            if not pool.isActive():
+                raise
+
+    def _is_gone(self, error: Any) -> bool:
+        """Whether a volume's file was removed since libvirt last looked, and not the connection lost."""
+        gone = (self._libvirt.VIR_ERR_NO_STORAGE_VOL, self._libvirt.VIR_ERR_SYSTEM_ERROR)
+        return error.get_error_code() in gone and error.get_error_domain() == self._libvirt.VIR_FROM_STORAGE
+
     def _lookup(self, pool: Any, name: str) -> Any:
         try:
             return pool.storageVolLookupByName(name)
@@ -244,8 +261,7 @@ class Pool:
                 busy = "asynchronous jobs" in str(e) or "No such file" in str(e)
                 if not busy or attempt + 1 == REFRESH_ATTEMPTS:
                     raise
-                if not pool.isActive():
-                    pool.create(0)  # libvirt takes a pool down that it could not refresh; it was up before
+                self._up(pool)  # libvirt takes a pool down that it could not refresh
                 self._clock.sleep(REFRESH_RETRY_S)
 
     def _upload(self, connection: Any, name: str, source: Any, size_b: int, mode: str) -> None:

@@ -133,6 +133,7 @@ def test_one_fleet_over_processes_containers_and_guests_rolls_as_one(
             "process-0": (ELSEWHERE, process_port),
             "container-0": ("127.0.0.1", container_port),
         },
+        retain=False,
         rollout={"reserve": 1},
     )
     try:

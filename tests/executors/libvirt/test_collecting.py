@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleetctl.engine.events import Stage
 from fleetctl.engine.garbage import needed
-from fleetctl.engine.hands import Hands
 from fleetctl.ledger.entries import Kind
 from manifests.digest import sha256
 from manifests.schema.domain import Boot, PinnedFile
@@ -30,20 +28,3 @@ def test_kernels_beside_the_artifact_are_not_collected() -> None:
     entries = [*life(OLD), *life(NEW)]
     found = needed([(Recorded(fleet="guests", nodes={UID: node}), entries)])["vm", "qemu"]
     assert set(found) == {OLD.artifact.digest, KERNEL.digest, NEW.artifact.digest, NEW_KERNEL.digest}
-
-
-def test_all_files_of_a_guest_are_brought_by_its_one_step() -> None:
-    brought = []
-
-    class Driver:
-        def stage(self, pin: Any, local: str) -> None:
-            brought.append((pin.name, local))
-
-    hands = Hands.__new__(Hands)
-    hands.fetch = lambda pin: f"/cache/{pin.name}"  # type: ignore[assignment,return-value]
-    hands.driver = lambda host, substrate: Driver()  # type: ignore[assignment,method-assign,return-value]
-    hands.clock = type("Clock", (), {"monotonic": lambda self: 1.0})()
-    pin, *more = NEW.pins
-    done = hands.stage(Stage("0", "vm", "qemu", pin, tuple(more)))
-    assert done.error is None
-    assert brought == [("initrd", "/cache/initrd"), ("kernel", "/cache/kernel")]
