@@ -78,6 +78,15 @@ class StagedArtifact:
     used: bool = False
 
 
+Tell = Callable[[str], None]
+"""Hears how far something that takes long has come, in a few words."""
+
+
+def silent(text: str) -> None:
+    """Nobody listens."""
+    del text
+
+
 class Reader(Protocol):
     """What can be done to a host without changing anything on it."""
 
@@ -102,8 +111,10 @@ class Reader(Protocol):
 class Driver(Reader, Protocol):
     """What can be done on a host. One instance serves one host, and is safe for use by several threads."""
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> None:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
         """Brings a verified artifact (a local file) to its immutable place. Repeating it is harmless.
+
+        `tell` hears how far it is, for people who wait.
 
         Raises TransportError, OutcomeLost or DriverError.
         """

@@ -15,7 +15,7 @@ from executors.docker import config, names, observe, record
 from executors.docker.evidence import EFFECTS, STILL_RUNNING, State, fenced, impossible, settled
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
-from executors.driver import DriverError, Operation, StagedArtifact
+from executors.driver import DriverError, Operation, StagedArtifact, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from executors.transport import Transport
 from manifests.errors import FleetctlError
@@ -63,12 +63,12 @@ class DockerDriver(DockerReader):
             return unknown("docker.stopping", "the signal was sent, and it has not ended yet")
         return None
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> None:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
         from docker.errors import DockerException
         from requests.exceptions import RequestException
 
         try:
-            self._pinned().stage(pin, local_path)
+            self._pinned().stage(pin, local_path, tell)
         except (DockerException, RequestException) as e:
             raise DriverError(f"host/{self._host}: {pin.source}: {said(e)}") from e
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executors.docker import names
-from executors.driver import DriverError, StagedArtifact
+from executors.docker.progress import Progress
+from executors.driver import DriverError, StagedArtifact, Tell, silent
 from planner.spec import ArtifactPin
 
 if TYPE_CHECKING:
@@ -109,10 +110,10 @@ class Images:
         self._ids: dict[str, str] = {}
         self._volumes: dict[str, tuple[str, ...]] = {}
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> str:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> str:
         """Makes sure that the image is on the engine, and gives its id. Raises ImageError and DriverError."""
         if pin.in_registry:
-            image_id = self._registry(pin.source)
+            image_id = self._registry(pin.source, tell)
         else:
             image_id = self._file(pin, Path(local_path))
         self._ids[pin.digest] = image_id
@@ -139,25 +140,27 @@ class Images:
             self._volumes[image_id] = tuple(declared)
         return self._volumes[image_id]
 
-    def _registry(self, reference: str) -> str:
+    def _registry(self, reference: str, tell: Tell) -> str:
         image = self._inspect(reference)
         if image is None or match(image, reference) is not Match.SAME:
-            self._pull(reference)
+            self._pull(reference, tell)
             image = self._inspect(reference)
         if image is None or match(image, reference) is not Match.SAME:
             raise ImageError(f"{reference}: was pulled, and the engine does not have it under this digest")
         return str(image["Id"])
 
-    def _pull(self, reference: str) -> None:
+    def _pull(self, reference: str, tell: Tell) -> None:
         from docker.errors import APIError, ImageNotFound
 
         repository, _, digest = reference.partition("@")
+        progress = Progress(tell)
         try:
             for line in self._api.pull(repository, tag=digest, stream=True, decode=True):
                 if "error" in line:
                     raise ImageError(
                         f"{reference}: could not be pulled: {line['error']}", hint=_pull_hint(line["error"])
                     )
+                progress.hear(line)
         except (APIError, ImageNotFound) as e:
             why = e.explanation or str(e)
             raise ImageError(f"{reference}: could not be pulled: {why}", hint=_pull_hint(why)) from e

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from executors import health
-from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact
+from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact, Tell, silent
 from executors.host import commands, parse, shelf
 from executors.host.layout import Layout
 from executors.host.placed import PlacedFile
@@ -98,8 +98,9 @@ class HostDriver(HostReader):
             raise DriverError(f"host {name}: there is no supervisor {supervisor!r}")
         self._supervisor: Supervisor = SUPERVISORS[supervisor]
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> None:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
         """Brings a verified artifact to its place by digest, readable and executable for all."""
+        del tell  # an upload says nothing on its way
         path = Path(local_path)
         try:
             with path.open("rb") as source:

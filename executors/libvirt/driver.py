@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from executors.driver import DriverError, Operation, StagedArtifact
+from executors.driver import DriverError, Operation, StagedArtifact, Tell, silent
 from executors.libvirt import definition, metadata, names, observe, seed
 from executors.libvirt.connection import Unreachable
 from executors.libvirt.disks import Disks
@@ -37,7 +37,8 @@ class LibvirtDriver(LibvirtReader):
     def lookup(self, operation: Operation) -> Outcome:
         return self._answered(lambda: settled(operation, self._now(operation.uid)), sent=True)
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> None:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
+        del tell  # an upload says nothing on its way
         try:
             self._connection.read(lambda c: self._pool.bring(c, pin.digest, Path(local_path)))
         except (self._libvirt.libvirtError, OSError) as e:
@@ -159,6 +160,8 @@ class LibvirtDriver(LibvirtReader):
                 )
         self._write(operation, state)
         domain = self._domain(connection, operation.uid)
+        if domain is None:
+            return settled(operation, None)
         # A saved state would go on with what ran when it was saved, not with what is placed now.
         saved = domain.hasManagedSaveImage(0)
         domain.createWithFlags(self._libvirt.VIR_DOMAIN_START_FORCE_BOOT if saved else 0)
@@ -228,6 +231,8 @@ class LibvirtDriver(LibvirtReader):
     def _destroy(self, operation: Operation) -> Outcome:
         connection, uid = self._connection.get(), operation.uid
         domain = self._domain(connection, uid)
+        if domain is None:
+            return settled(operation, None)  # somebody else was faster
         flags, lost = self._kept_with(domain, retain=operation.retain_data)
         # Volumes first: while the domain is defined, a lookup finds the rest still to be done.
         self._disks.remove(connection, uid, operation.spec, retain=operation.retain_data)
@@ -265,6 +270,8 @@ class LibvirtDriver(LibvirtReader):
 
         def write(connection: Any) -> None:
             domain = self._domain(connection, operation.uid)
+            if domain is None:
+                return  # the look that follows finds that out
             where = lib.VIR_DOMAIN_AFFECT_CONFIG | (lib.VIR_DOMAIN_AFFECT_LIVE if domain.isActive() else 0)
             domain.setMetadata(lib.VIR_DOMAIN_METADATA_ELEMENT, text, names.KEY, names.XML_NAMESPACE, where)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from executors.driver import Operation, ProbeResult, ProbeTarget, StagedArtifact
+from executors.driver import Operation, ProbeResult, ProbeTarget, StagedArtifact, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from executors.simulated import record
 from executors.simulated.faults import Fault
@@ -85,9 +85,9 @@ class SimulatedDriver:
     def close(self) -> None:
         """Nothing is open."""
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> None:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
         """Takes time only; raises TransportError where the host does not answer."""
-        del local_path
+        del local_path, tell
         self._world.take_time(f"stage/{self._host}/{pin.digest}")
         if self._host in self._world.unreachable:
             raise TransportError(f"host {self._host} does not answer (simulated)")

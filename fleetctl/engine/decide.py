@@ -21,6 +21,7 @@ from fleetctl.engine.events import (
     Staged,
     Started,
     Ticked,
+    Told,
     Wake,
 )
 from fleetctl.engine.gates import begin_what_may, want_sample
@@ -42,7 +43,7 @@ def on_event(rollout: Rollout, event: Event) -> list[Effect]:
     match event:
         case Started():
             _started(rollout, out, event.now_s)
-        case Staged():
+        case Staged() | Told():
             _staged(rollout, event, out)
         case Performed():
             operate.on_performed(rollout, event, out)
@@ -73,11 +74,13 @@ def _started(rollout: Rollout, out: list[Effect], now_s: float) -> None:
             rollout.enqueue(state)
 
 
-def _staged(rollout: Rollout, event: Staged, out: list[Effect]) -> None:
+def _staged(rollout: Rollout, event: Staged | Told, out: list[Effect]) -> None:
     state = rollout.steps[event.step]
     if state.status is not Status.RUNNING:
         return
-    if event.error is None:
+    if isinstance(event, Told):
+        out.append(Report("answer", None, event.text))
+    elif event.error is None:
         succeed(rollout, state, out, event.now_s)
     else:
         fail(rollout, state, event.error, out, event.now_s)

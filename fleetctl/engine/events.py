@@ -27,6 +27,15 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """How far the bringing of an artifact has come, in words."""
+
+    step: str
+    text: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Staged:
     """An artifact is at its place on a host, or could not be brought there (`error`)."""
 
@@ -90,7 +99,7 @@ class Controlled:
     now_s: float
 
 
-Event = Started | Staged | Performed | Probed | Sampled | Ticked | Signalled | Controlled
+Event = Started | Staged | Told | Performed | Probed | Sampled | Ticked | Signalled | Controlled
 
 
 @dataclass(frozen=True, slots=True)

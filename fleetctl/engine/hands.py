@@ -11,7 +11,7 @@ from executors.clock import Clock
 from executors.driver import Driver, DriverError, ProbeResult, Resolve
 from executors.outcome import Outcome, rejected, unknown
 from executors.transport import OutcomeLost, TransportError
-from fleetctl.engine.events import Lookup, Perform, Performed, Probe, Probed, Sampled, Stage, Staged
+from fleetctl.engine.events import Lookup, Perform, Performed, Probe, Probed, Sampled, Stage, Staged, Told
 from fleetctl.ledger.operations import By
 from fleetctl.ledger.ports import Lease, LeaseLost, Leases
 from manifests.errors import FleetctlError
@@ -62,13 +62,17 @@ class Hands:
         for driver in self.made.values():
             driver.close()
 
-    def stage(self, effect: Stage) -> Staged:
+    def stage(self, effect: Stage, put: Callable[[Told], None]) -> Staged:
         error = None
+
+        def tell(text: str) -> None:
+            put(Told(effect.step, text, self.clock.monotonic()))
+
         try:
             for pin in (effect.pin, *effect.more):
                 # An image in a registry is pulled by the engine itself, by its digest.
                 local = "" if pin.in_registry else str(self.fetch(pin))
-                self.driver(effect.host, effect.substrate).stage(pin, local)
+                self.driver(effect.host, effect.substrate).stage(pin, local, tell)
         except FleetctlError as e:
             error = e.message if e.hint is None else f"{e.message} ({e.hint})"
         except OSError as e:

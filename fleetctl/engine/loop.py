@@ -146,7 +146,7 @@ class Loop:
                 self._acting += 1
                 pool.submit(Lane.LOOK, partial(hands.lookup, effect), effect.at_s)
             case Stage():
-                pool.submit(Lane.ACT, partial(hands.stage, effect))
+                pool.submit(Lane.ACT, partial(hands.stage, effect, pool.put))
             case Probe():
                 pool.submit(Lane.LOOK, partial(hands.probe, effect))
             case Sample():

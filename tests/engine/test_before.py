@@ -33,7 +33,7 @@ def test_an_artifact_that_cannot_be_had_stops_the_run_with_1_and_nothing_is_touc
 def test_a_host_that_takes_no_artifact_fails_all_its_nodes(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: FakeDriver, pin: ArtifactPin, local_path: str) -> None:
+    def refuse(self: FakeDriver, pin: ArtifactPin, local_path: str, tell: object) -> None:
         raise TransportError("no route")
 
     monkeypatch.setattr(FakeDriver, "stage", refuse)

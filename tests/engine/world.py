@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from executors.driver import Operation, ProbeResult, ProbeTarget
+from executors.driver import Operation, ProbeResult, ProbeTarget, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from manifests.schema.host import Host
 from manifests.secret import Secret
@@ -116,7 +116,7 @@ class FakeDriver:
 
     def close(self) -> None: ...
 
-    def stage(self, pin: ArtifactPin, local_path: str) -> None:
+    def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
         self.world.staged.add((self.host, pin.digest))
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:

@@ -36,7 +36,8 @@ class Watching:
         if report.kind == "failed" and report.node is not None:
             self.failed[fleet, report.node] = text
         if report.kind == "answer":
-            self._board.heard(key, text)
+            # What is said of no node is said of the artifact under way.
+            self._board.heard(key if report.node is not None else f"{fleet}/step", text)
         elif report.since_s is not None:
             # What a node begins is told by its end, or by the heartbeat if that takes long.
             self._board.begin(key, subject, text.removesuffix(" begins"), quiet=report.node is not None)

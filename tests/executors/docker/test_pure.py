@@ -6,6 +6,7 @@ import pytest
 
 from executors.docker import observe
 from executors.docker.images import Match, match
+from executors.docker.progress import Progress
 from planner.observed import HealthState
 from planner.spec import ArtifactPin
 
@@ -54,3 +55,18 @@ def test_a_missing_health_check_is_none_and_never_an_error(
     state: dict[str, object], expected: HealthState
 ) -> None:
     assert observe.container_health({"State": state}) is expected
+
+
+def test_a_pull_is_told_in_a_few_words_that_change_as_it_goes() -> None:
+    heard: list[str] = []
+    progress = Progress(heard.append)
+    progress.hear({"status": "Pulling from team/app", "id": "sha256:aa"})
+    for current in (0, 900_000, 2_000_000, 2_100_000):
+        progress.hear(
+            {"status": "Downloading", "id": "l1", "progressDetail": {"current": current, "total": 4_000_000}}
+        )
+    progress.hear(
+        {"status": "Downloading", "id": "l2", "progressDetail": {"current": 1_000_000, "total": 6_000_000}}
+    )
+    progress.hear({"status": "Download complete", "id": "l1"})
+    assert heard == ["pulling from team/app", "0 of 4 MB", "2 of 4 MB", "3 of 10 MB", "5 of 10 MB"]

@@ -47,7 +47,9 @@ def test_the_platforms_digest_and_the_indexs_lead_to_the_same_image(
     assert platform != index
     for digest in (platform, index):
         images = _images(docker_engine)
-        assert images.stage(_pin(registry, "two/digests", digest), "") == image.image_id
+        heard: list[str] = []
+        assert images.stage(_pin(registry, "two/digests", digest), "", heard.append) == image.image_id
+        assert heard, "a pull tells how far it is"
         assert images.stage(_pin(registry, "two/digests", digest), "") == image.image_id
 
 
