@@ -120,7 +120,6 @@ async def fire_alarms(node: Node, cell: Cell) -> None:
             assert row[3] is not None
             firing = alarms.fire(cell.id, row[0], alarms.load_spec(row[2]), row[3], now)
             op = FireAlarm(row[0], firing.event, firing.next_at, firing.missed)
-            if not cell.write_now(op):
-                await cell.write(op)
+            await cell.write(op)
             node.metrics.alarms_fired += 1
         await index_alarm(node, cell, cell.next_alarm)

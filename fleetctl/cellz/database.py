@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _SEED = resources.files("fleetctl.cellz").joinpath("sql/seed.sql").read_text()
 _BESIDE = resources.files("fleetctl.cellz").joinpath("sql/beside.sql").read_text()
-# Short, because a write may run on the event loop; the pool tries again for longer (`trouble.patiently`).
+# Short, because reads run on the event loop; the pool tries writes again for longer (`trouble.patiently`).
 _BUSY_TIMEOUT_S = 0.05
 # A cell is small and there are thousands: 256 KiB of pages each, not SQLite's 2 MiB.
 _CACHE_KIB = 256
-# Bytes in the WAL before the pool checkpoints it; SQLite's own trigger would fsync in the request.
+# Bytes in the WAL before it is checkpointed between batches; SQLite's own trigger would fsync in a commit.
 CHECKPOINT_BYTES = 4 << 20
 # An append dirties three pages whatever their size, and the WAL takes whole pages: half of SQLite's default
 # halves what a checkpoint has to flush (docs/decisions/0702).

@@ -33,8 +33,6 @@ log = logging.getLogger("cellz")
 
 T = TypeVar("T")
 
-# A batch above this goes to the pool, so that it does not hold up the loop.
-_INLINE_EVENTS_MAX = 128
 # How often a request follows its cell through an eviction before it gives up.
 _FOLLOWS_MAX = 8
 
@@ -59,7 +57,6 @@ class Node:
         self.ship_first = settings.sync.mode == "commit"
         self.ship_later = settings.sync.mode == "interval"
         self.reads_inline = not self.ship_first
-        self.inline_events_max = _INLINE_EVENTS_MAX
         self.epoch = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         sleep = clock.sleep
@@ -108,7 +105,7 @@ class Node:
         for _ in range(_FOLLOWS_MAX):
             cell = await self.active(cell_id)
             try:
-                return cell.write_now(op) or await cell.write(op)
+                return await cell.write(op)
             except NotOpen:
                 continue
         raise NotOpen(f"cell '{cell_id}' does not stay open here; try again")

@@ -1,8 +1,7 @@
 """A cell on this node: its queue, its database handle and its moves through the lifecycle.
 
-Everything here runs on the event loop except `run_read`, `run_writes` and the calls handed to the pool. A small write
-to an idle cell runs on the loop itself: in WAL mode with synchronous NORMAL a commit does not wait for the
-disk, and two thread switches would cost more than the statement (docs/decisions/0702).
+Everything here runs on the event loop except `run_read`, `run_writes` and the calls handed to the pool. Writes
+never run on the loop: one file system that stalls in a commit would stall every cell (docs/decisions/0702).
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from fleetctl.cellz.database import CellDb
 from fleetctl.cellz.errors import CellzError, Fenced, NotOpen, Quarantined, StoreTrouble
 from fleetctl.cellz.feed import Feed
 from fleetctl.cellz.lifecycle import Effect, Event, State
-from fleetctl.cellz.ops import Append, Op
+from fleetctl.cellz.ops import Op
 from fleetctl.cellz.queue import JobQueue
 from fleetctl.cellz.restore import Restored, set_damaged_aside
 from fleetctl.cellz.tenure import Tenure
-from fleetctl.cellz.trouble import is_busy, patiently, told
+from fleetctl.cellz.trouble import patiently, told
 
 if TYPE_CHECKING:
     from fleetctl.cellz.node import Node
@@ -229,36 +228,6 @@ class Cell:
         self.pending = []
 
     # -- the queue ----------------------------------------------------------------------------------
-
-    def write_now(self, op: Op) -> Applied | None:
-        """Apply `op` on the loop if the cell is idle here and now; None means: use `write`.
-
-        Raises what refuses it.
-        """
-        db = self.db
-        if not self._queue.idle() or db is None or self._node.ship_first:
-            return None
-        if self.state is not State.ACTIVE or not self.tenure.valid() or len(self.pending) >= PENDING_MAX:
-            return None
-        if type(op) is Append and len(op.events) > self._node.inline_events_max:
-            return None
-        try:
-            result = transact(db, [op])[0]
-        except sqlite3.Error as error:
-            if is_busy(error):
-                return None  # waiting is for the pool
-            raise self._troubled(error) from error
-        self.applied += 1
-        self._writes += 1
-        self.last_used = self._node.clock.monotonic()
-        self._written(op, result)
-        if self._writes >= _LOOK_AT_WAL_EVERY:
-            self._writes = 0
-            if db.wal_is_long():
-                self._enqueue(None, CellDb.recycle_wal)
-        if isinstance(result, CellzError):
-            raise result
-        return result
 
     async def write(self, op: Op) -> Applied:
         """Apply `op` in its turn; raises what refuses it. In commit mode it returns after the shared log has it."""

@@ -188,7 +188,7 @@ class Settings:
         _whole(0, 2**50), "0", "Bytes of memory of the process before eviction; 0: no cap."
     )
     max_open: int = _setting(_whole(8, 100_000), "256", "Open databases before the least used is closed.")
-    workers: int = _setting(_whole(0, 256), "0", "Threads for SQLite; 0: 2, or 16 with sync commit.")
+    workers: int = _setting(_whole(0, 256), "0", "Threads for SQLite; 0: 8, or 16 with sync commit.")
     max_body: int = _setting(_whole(1024, 2**31), "2097152", "Bytes of a request body.")
     max_event: int = _setting(_whole(256, 2**31), "2097152", "Bytes of one event's payload.")
     body_timeout: float = _setting(_seconds(0.1, 3600), "30", "Seconds in which a request body must arrive.")
@@ -221,8 +221,8 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """Return the number of SQLite threads; in commit mode each waits for the blob store."""
-        return self.workers or (16 if self.sync.mode == "commit" else 2)
+        """Return the number of SQLite threads; each may wait for the disk, in commit mode for the blob store."""
+        return self.workers or (16 if self.sync.mode == "commit" else 8)
 
 
 def load(environ: Mapping[str, str], flags: Mapping[str, str | None]) -> Settings:
