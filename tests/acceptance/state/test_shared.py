@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.acceptance.cli import wait_for
 from tests.acceptance.client import ask
 from tests.acceptance.state.conftest import Folder, Shared
@@ -32,11 +34,12 @@ def test_what_one_folder_applied_another_sees_and_continues(shared: Shared) -> N
     assert [r["result"] for r in first.ok("runs", ".", "--format", "json").json["runs"]] == ["succeeded"] * 2
 
 
+@pytest.mark.timeout(300)
 def test_a_second_runner_is_blocked_and_a_killed_one_is_recovered_elsewhere(shared: Shared) -> None:
     first, second = shared.folder("first"), shared.folder("second")
     first.apply()
     for folder in (first, second):
-        folder.fleet("1.1.0", min_ready="1500ms")
+        folder.fleet("1.1.0", min_ready="2500ms")
     run = first.start("apply", ".", "--auto-approve")
     wait_for(lambda: versions(first).count("1.1.0") >= 1, "the first node to be upgraded")
     run.send_signal(signal.SIGSTOP)  # or it might be done before the others have looked

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 
+import pytest
+
 from tests.acceptance.cli import Result
 from tests.acceptance.client import ask
 from tests.acceptance.state.conftest import BUCKET, Folder, Shared
@@ -17,6 +19,7 @@ def local(folder: Folder) -> dict[str, str]:
     return {"FLEETCTL_STATE": ""}
 
 
+@pytest.mark.timeout(300)  # a dozen commands and four rollouts, on a machine that may be busy
 def test_a_state_goes_to_the_bucket_is_saved_compacted_and_brought_back(shared: Shared) -> None:
     folder = shared.folder("first")
     folder.ok("apply", ".", "--auto-approve", env=local(folder))
