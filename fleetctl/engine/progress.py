@@ -38,8 +38,9 @@ def fail(rollout: Rollout, state: StepState, why: str, out: list[Effect], now_s:
         Report("failed", state.step.node, f"{state.step.kind.value} on {state.step.host} failed: {why}")
     )
     if state.node is None:
-        _fail_dependents(rollout, state, f"{state.step.kind.value} on {state.step.host}: {why}")
-        rollout.phase_failed = True
+        what = f"{state.step.kind.value} on {state.step.host}: {why}"
+        _fail_dependents(rollout, state, what)
+        rollout.phase_failed = rollout.phase_failed or what
     else:
         _fail_node(rollout, state.node, why)
     if rollout.reverting:
@@ -98,7 +99,7 @@ def _fail_node(rollout: Rollout, node: NodeState, why: str) -> None:
     if not node.failed:
         node.failed = why
         rollout.failures += 1
-        rollout.phase_failed = True
+        rollout.phase_failed = rollout.phase_failed or f"{node.name}: {why}"
     for other in node.steps:
         if other.status is Status.WAITING:
             _end(rollout, other, Status.SKIPPED)
@@ -129,10 +130,10 @@ def _advance_phase(rollout: Rollout, out: list[Effect]) -> None:
         if not rollout.phases:
             return
         if rollout.phase_failed and rollout.plan.rollout.strategy != "full" and not rollout.reverting:
-            halt(rollout, Halt("failed", ExitCode.FAILED, "a node failed before the next phase"), out)
+            halt(rollout, Halt("failed", ExitCode.FAILED, rollout.phase_failed), out)
         if rollout.phase == rollout.plan.rollout.canary_phase and not rollout.phase_failed:
             canary_done(rollout, out)
-        rollout.phase_failed = False
+        rollout.phase_failed = ""
         rollout.phase = rollout.phases[0]
         for state in rollout.parked.pop(rollout.phase, ()):
             if state.status is Status.WAITING:

@@ -114,7 +114,7 @@ def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]], *, full: bool) -
     rollout.go_on.clear()
     rollout.parked.clear()
     rollout.pending.clear()
-    rollout.phase, rollout.phase_failed = 0, False
+    rollout.phase, rollout.phase_failed = 0, ""
     staged: dict[Place, StepState] = {}
     for part in way:
         _chain(rollout, rollout.nodes[part["uid"]], part, staged, full=full)

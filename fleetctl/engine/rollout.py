@@ -147,7 +147,7 @@ class Rollout:
     phases: list[int] = field(default_factory=list)
     pending: dict[int, int] = field(default_factory=dict)
     parked: dict[int, list[StepState]] = field(default_factory=dict)
-    phase_failed: bool = False
+    phase_failed: str = ""
     begin: list[tuple[int, str]] = field(default_factory=list)
     go_on: deque[StepState] = field(default_factory=deque)
     running: dict[str, StepState] = field(default_factory=dict)
