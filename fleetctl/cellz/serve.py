@@ -31,7 +31,7 @@ _BACKLOG = 2048
 # Once the cells are down, open connections (idle keep-alives, ended streams) are given this long.
 _CONNECTIONS_S = 2
 # The loop and the pool share one lock of the interpreter; short turns keep answers short.
-_SWITCH_INTERVAL_S = 0.001
+_SWITCH_INTERVAL_S = 0.0001
 _COLLECT_EVERY = (20_000, 20, 50)
 
 
