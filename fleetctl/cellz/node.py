@@ -224,7 +224,8 @@ class Node:
         """Write the pending ops of a cell to its shared log; raises Fenced or StoreTrouble."""
         async with cell.ship_lock:
             if cell.pending:
-                await self._ship_pending(cell, cell.pending, cell.delivered)
+                # A copy: the list grows while the upload is under way.
+                await self._ship_pending(cell, list(cell.pending), cell.delivered)
 
     async def _ship_pending(self, cell: Cell, ops: list[Op], delivered: int) -> None:
         """Ship `ops`, the first of the cell's pending ones, and note in the database what is there."""

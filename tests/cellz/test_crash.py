@@ -188,9 +188,10 @@ def test_a_killed_node_has_its_own_cells_back_at_once(tmp_path: Path, sync: str)
 
 
 def test_in_interval_mode_a_peer_has_what_was_shipped_before_the_kill(tmp_path: Path) -> None:
-    with fleet(tmp_path, 2, sync="interval:100ms") as (first, second):
+    """Writes go on during every upload, and none falls between two."""
+    with fleet(tmp_path, 2, sync="interval:10ms", snapshot_slots=20) as (first, second):
         with first.client() as client:
-            written = append(client, "c", 5)
+            written = append(client, "c", 400)
             deadline = time.monotonic() + PATIENCE_S
             while client.get("/state").json()["sync"]["cells_behind"]:
                 assert time.monotonic() < deadline
