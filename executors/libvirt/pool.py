@@ -71,7 +71,7 @@ class Pool:
                     f"<pool type='dir'><name>{escape(self._name)}</name>"
                     f"<target><path>{escape(self._path)}</path></target></pool>"
                 )
-                pool = connection.storagePoolDefineXML(xml, 0)
+                pool = self._defined(connection, xml)
             if not pool.isActive():
                 # Its folder may have gone with a reboot; building one that is there changes nothing.
                 with contextlib.suppress(self._libvirt.libvirtError):
@@ -81,6 +81,17 @@ class Pool:
                 self._refresh(pool)
             self._ready = (connection, pool)
             return pool
+
+    def _defined(self, connection: Any, xml: str) -> Any:
+        try:
+            return connection.storagePoolDefineXML(xml, 0)
+        except self._libvirt.libvirtError as e:
+            if "conflict with pool" not in str(e):
+                raise
+            raise PoolError(
+                f"pool {self._name} cannot be made at {self._path}: {e}",
+                hint="name that pool in the Host document (libvirt.pool), or another folder (libvirt.pool_path)",
+            ) from e
 
     def path(self, connection: Any) -> str:
         """The folder of the pool that is ready."""

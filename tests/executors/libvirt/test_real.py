@@ -35,13 +35,16 @@ from tests.lab.watcher import page
 # Emulated, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 BOOT_TIMEOUT_S = 200.0
+# The laboratory's libvirt is shared, and a folder has one pool.
+FOLDER = "mine"
 SOON_S = 60.0
 CREATE, START, STOP, DESTROY = StepKind.CREATE, StepKind.START, StepKind.STOP, StepKind.DESTROY
 
 
 @pytest.fixture
 def driver(libvirt_lab: LibvirtLab) -> Iterator[LibvirtDriver]:
-    settings = Libvirt(uri=f"qemu+unix:///system?socket={libvirt_lab.socket}", pool="mine")
+    uri = f"qemu+unix:///system?socket={libvirt_lab.socket}"
+    settings = Libvirt(uri=uri, pool="mine", pool_path=f"/var/lib/libvirt/{FOLDER}")
     host = Host(api_version="fleetctl/v1", kind="Host", name="vm", libvirt=settings)
     made = cast("LibvirtDriver", registry.driver(host, "qemu"))
     yield made
@@ -49,6 +52,8 @@ def driver(libvirt_lab: LibvirtLab) -> Iterator[LibvirtDriver]:
         libvirt_lab.start_libvirtd()
     open_ = made._connection.get()
     for found in open_.listAllDomains(0):
+        if found.name() != names.domain(UID):
+            continue
         if found.isActive():
             found.destroy()
         found.undefineFlags(made._kept_with(found, retain=False)[0])
@@ -96,7 +101,7 @@ def of_disk(path: Path, **domain: Any) -> NodeSpec:
 
 def file_of(lab: LibvirtLab, volume: str) -> Path:
     """A volume's file as this machine sees it."""
-    return lab.directory / "lib" / "fleetctl" / volume
+    return lab.directory / "lib" / FOLDER / volume
 
 
 def volumes(driver: LibvirtDriver) -> set[str]:
