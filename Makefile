@@ -14,10 +14,10 @@ LAB    ?= base libvirt postgres
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check format bench soak docs clean system-packages libvirt
+.PHONY: help env demo test check format bench bench-cellz soak docs clean system-packages libvirt
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP) ## run the quickstart: three real nodes, a rollout, a refusal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
@@ -44,6 +44,9 @@ format: $(TOOLS) ## let ruff format and fix what it can
 bench: $(TOOLS) ## print the benchmark table; BENCH="plan ssh" for some parts of it
 	$(BIN)/python -m tests.bench $(BENCH)
 	$(BIN)/python -m tests.bench.libvirt
+
+bench-cellz: $(TOOLS) ## measure the cell daemon, beside CELLZ_PEER where that is set
+	$(BIN)/python -m tests.cellz.bench
 
 soak: $(TOOLS) system-packages libvirt ## run the long random rounds
 	$(BIN)/python -m pytest -m soak --timeout 0 $(TESTS)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from planner.change import Action, Change, Reason
+from planner.explain import sums
 from planner.plan import FleetPlan, Plan, Refusal, StepKind, Verdict
 
 GLYPHS = {
@@ -85,15 +86,7 @@ def summary(plan: Plan, paint: Paint = PLAIN) -> str:
 
 def counts(plan: Plan) -> str:
     """`Plan: 1 to add, 2 to change, 0 to destroy.`"""
-    add = change = destroy = adopt = 0
-    for fleet in plan.fleets:
-        for c in fleet.changes:
-            add += c.action is Action.CREATE
-            change += c.action in (Action.REPLACE, Action.RESTART, Action.RELOAD, Action.STOP)
-            destroy += c.action is Action.DESTROY
-            adopt += c.action is Action.ADOPT
-    taken = f"{adopt} to take over, " if adopt else ""
-    return f"Plan: {taken}{add} to add, {change} to change, {destroy} to destroy."
+    return f"Plan: {sums(plan)}."
 
 
 def _availability(fleet: FleetPlan, several: bool) -> str:
