@@ -17,7 +17,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: help env demo test check format bench bench-cellz soak docs clean system-packages libvirt
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP) ## run the quickstart: three real nodes, a rollout, a refusal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/quickstart/demo.sh
