@@ -32,16 +32,19 @@ class Server(paramiko.ServerInterface):
     path: Path | None = None
     commands: list[str] = field(default_factory=list)
     connections: int = 0
+    address: str = "127.0.0.1"
+    accepts: set[bytes] | None = None  # public keys that may log in; None: all
 
     def __post_init__(self) -> None:
         self.host_key = paramiko.ECDSAKey.generate()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        self._listener = socket.create_server((self.address, 0), family=family)
         self.port = int(self._listener.getsockname()[1])
         self._transports: list[paramiko.Transport] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def known_hosts_line(self) -> str:
-        return f"[127.0.0.1]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
+        return f"[{self.address}]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
 
     def close(self) -> None:
         self._listener.close()
@@ -65,7 +68,9 @@ class Server(paramiko.ServerInterface):
                     transport.start_server(event=threading.Event(), server=self)
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        return paramiko.AUTH_SUCCESSFUL
+        if self.accepts is None or key.asbytes() in self.accepts:
+            return paramiko.AUTH_SUCCESSFUL
+        return paramiko.AUTH_FAILED
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"

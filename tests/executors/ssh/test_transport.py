@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import socket
 import stat
+import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from manifests.schema.base import SecretValue
 from manifests.schema.host import Become, Host, Ssh
 from manifests.secret import Secret
 from tests.executors.ssh.server import Server
+from tests.lab.process import missing_programs, run
 from tests.lab.sshd import LoopbackSshd, missing
 
 
@@ -57,10 +61,10 @@ def _transport(
         kind="Host",
         name="h",
         ssh=Ssh(
-            address="127.0.0.1",
+            address=server.address,
             port=server.port,
             user="u",
-            identity_file=str(key),
+            **({"identity_file": str(key)} if key.exists() else {}),  # type: ignore[arg-type]
             known_hosts=str(known_hosts),
             config_file="/dev/null",
             **ssh,  # type: ignore[arg-type]
@@ -167,6 +171,64 @@ def test_an_encrypted_key_is_asked_for_and_without_an_answer_it_is_named(
     settings = SshSettings(SystemClock(), _resolve, ask=ask)
     assert SshTransport(transport._host, settings).run(Command(("true",))).ok
     assert asked == [f"passphrase for {path}"]
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_every_kind_of_key_logs_in_from_a_file_and_from_the_agent(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RSA keys sign by SHA-2; in the second round the key is nowhere but in a real ssh-agent."""
+    if reason := missing_programs("ssh-keygen", "ssh-agent", "ssh-add"):
+        pytest.skip(reason)
+    key = tmp_path / "key"
+    run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", str(key)])
+    public = base64.b64decode((tmp_path / "key.pub").read_text().split()[1])
+    server = Server(accepts={public})
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    try:
+        transport = _transport(server, key)
+        assert transport.run(Command(("true",))).ok
+        transport.close()
+        with subprocess.Popen(
+            ["ssh-agent", "-D", "-a", str(tmp_path / "agent")], stdout=subprocess.DEVNULL
+        ) as agent:
+            try:
+                while not (tmp_path / "agent").exists():
+                    assert agent.poll() is None
+                    time.sleep(0.02)
+                monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+                run(["ssh-add", "-q", str(key)], env={"SSH_AUTH_SOCK": str(tmp_path / "agent")})
+                key.unlink()
+                transport = _transport(server, key)
+                assert transport.run(Command(("true",))).ok
+                transport.close()
+            finally:
+                agent.terminate()
+    finally:
+        server.close()
+
+
+def test_a_key_that_nobody_accepts_is_named_with_what_to_do(server: Server, key: Path) -> None:
+    server.accepts = set()
+    with pytest.raises(AuthenticationError, match=f"no key was accepted for user u.*{key}") as refused:
+        _transport(server, key).run(Command(("true",)))
+    assert "authorized_keys" in (refused.value.hint or "")
+    assert server.commands == []
+
+
+def test_an_ipv6_literal_is_an_address_and_has_its_brackets_in_known_hosts(tmp_path: Path) -> None:
+    try:
+        server = Server(address="::1")
+    except OSError as e:
+        pytest.skip(f"no IPv6 on this machine: {e}")
+    path = tmp_path / "key"
+    paramiko.ECDSAKey.generate().write_private_key_file(str(path))
+    try:
+        transport = _transport(server, path)
+        assert transport.run(Command(("echo", "six"))).stdout == b"six\n"
+        transport.close()
+    finally:
+        server.close()
 
 
 SUDO = {
