@@ -1,6 +1,6 @@
 """Packs a guest: busybox, its scripts and drivers, as an archive that the kernel unpacks (cpio, format newc).
 
-    initramfs.py OUT VERSION GUEST_FOLDER BUSYBOX MODULE...
+initramfs.py OUT VERSION GUEST_FOLDER BUSYBOX MODULE...
 """
 
 import gzip

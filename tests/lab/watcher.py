@@ -90,7 +90,10 @@ class Watcher:
 
     def __enter__(self) -> Watcher:
         self._began = time.monotonic()
-        self._latest = {name: page(*endpoint, self._path, timeout_s=self._timeout_s) for name, endpoint in self._nodes.items()}
+        self._latest = {
+            name: page(*endpoint, self._path, timeout_s=self._timeout_s)
+            for name, endpoint in self._nodes.items()
+        }
         self._record()
         for name, endpoint in self._nodes.items():
             thread = threading.Thread(
