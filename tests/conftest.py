@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 # Real systems, started on first use and stopped at the end of the run.
@@ -17,6 +19,15 @@ FOREIGN_VARIABLES = (
     "FLEETCTL_STATE_ENDPOINT",
     "FLEETCTL_DEBUG",
 )
+
+
+def pytest_configure() -> None:
+    """A run in the background ignores some signals, and what it starts would inherit that."""
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

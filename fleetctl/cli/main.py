@@ -102,12 +102,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     invocation = Invocation.of_process(os.environ)
     signal.signal(signal.SIGTERM, _terminated)
+    _hand_down_default_signals()
     try:
         code = _run(invocation, list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:  # in the middle of saying why
         code = ExitCode.INTERRUPTED
     invocation.terminal.flush()
     return int(code)
+
+
+def _hand_down_default_signals() -> None:
+    """Under `nohup` or a script's `&` some signals are ignored, and every node would inherit that for good.
+
+    They stay without effect here; but what is handled, even by nothing, is the default again in children.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _without_effect)
+
+
+def _without_effect(number: int, frame: FrameType | None) -> None:
+    del number, frame
 
 
 def _run(invocation: Invocation, argv: list[str]) -> int:

@@ -10,6 +10,9 @@ from tests.acceptance.cli import Workspace
 from tests.acceptance.client import ask
 from tests.acceptance.rights import unprivileged
 
+# The same version gets other bytes here, which a manifest has to allow.
+REBUILD = "  allow_rebuild: true\n"
+
 
 def truthful(w: Workspace) -> str:
     """The next plan's text: it says what there is, also where it refuses to go on from there."""
@@ -63,7 +66,7 @@ def test_an_artifact_that_exits_at_once_fails_the_rollout_and_explains_itself(wo
     assert "\x1b" not in said, "remote text must not command the terminal"
     assert "web-" in truthful(workspace)
     workspace.release("1.0.0")
-    workspace.fleet()
+    workspace.fleet(rollout=REBUILD)
     workspace.apply()
     assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
 
@@ -81,7 +84,7 @@ def test_an_artifact_that_never_becomes_healthy_stops_the_rollout_within_the_bud
     assert versions.count("1.0.0") == 2, "only the first one was touched"
     assert "503" in truthful(workspace), "it says why the floor would not be kept"
     workspace.release("1.1.0")
-    workspace.fleet("1.1.0")
+    workspace.fleet("1.1.0", rollout=REBUILD)
     workspace.apply()
     assert [ask(p) for p in workspace.ports] == ["1.1.0"] * 3
 

@@ -225,3 +225,15 @@ def test_a_reader_that_goes_away_does_not_stop_the_rollout(workspace: Workspace)
     os.close(read_end)
     assert process.wait(60) == 0
     assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
+
+
+def test_nodes_do_not_inherit_signals_that_a_background_job_ignores(workspace: Workspace) -> None:
+    """Under nohup or a script's `&` fleetctl ignores INT, QUIT and HUP; a node must be able to drain by them."""
+    workspace.ok(
+        "apply", ".", "--auto-approve", prefix=["sh", "-c", "trap '' INT QUIT HUP; exec \"$@\"", "sh"]
+    )
+    pids = [int(str(ask(port, "/pid"))) for port in workspace.ports]
+    for pid in pids:
+        status = Path(f"/proc/{pid}/status").read_text()
+        ignored = int(next(x.split()[1] for x in status.splitlines() if x.startswith("SigIgn")), 16)
+        assert not ignored & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGQUIT - 1)), hex(ignored)

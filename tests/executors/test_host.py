@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -614,7 +615,8 @@ def test_a_busy_lock_is_unknown_and_not_a_failure(place: HostPlace, node: Node) 
     for pid in subprocess.run(
         ["fuser", str(folder(place) / "lock")], capture_output=True, check=False
     ).stdout.split():
-        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_dead_holder_of_the_lock_without_flock_is_replaced(

@@ -249,7 +249,8 @@ class Fleet:
         }
 
     def _write_artifacts(self, version: str) -> tuple[Document, Document]:
-        script = NODE_SCRIPT.read_bytes() + f"\n# {version}\n".encode()
+        # Bytes of its own: fleets of several tests share hosts, and what one collects is not another's.
+        script = NODE_SCRIPT.read_bytes() + f"\n# {self.name} {version}\n".encode()
         image = node_image(version).archive(f"node:{version}")
         return self._written(f"node-{version}.sh", script), self._written(f"node-{version}.tar", image)
 
