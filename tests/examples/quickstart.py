@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 from contextlib import ExitStack
@@ -12,11 +13,18 @@ from tests.house.sources import ROOT
 SOURCE = ROOT / "examples" / "quickstart"
 FIRST_PORT = 18080
 NODES = 3
+PORT_FIRST, PORT_LAST = 14_000, 18_000
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` consecutive ports that nobody listens on; below the range that the kernel hands out."""
-    for first in range(19000, 30000, count):
+    """The first of `count` consecutive ports that nobody listens on.
+
+    Below the ranges of the other tests, and begun at another place in each process: tests in two processes look at
+    the same time, and use what they found only later.
+    """
+    firsts = range(PORT_FIRST, PORT_LAST - count, count)
+    turn = os.getpid() * 7 % len(firsts)
+    for first in [*firsts[turn:], *firsts[:turn]]:
         with ExitStack() as stack:
             try:
                 for port in range(first, first + count):
