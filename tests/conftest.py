@@ -9,8 +9,6 @@ import pytest
 # Real systems, started on first use and stopped at the end of the run.
 pytest_plugins = ["tests.lab.fixtures"]
 
-# Their tests wait for processes, engines and guests; all others must pass the first time.
-REAL_SYSTEMS = ("tests/acceptance/", "tests/examples/", "tests/executors/", "tests/lab/", "tests/cellz/")
 # Variables of the caller's shell that would change what the command line prints or where it looks.
 FOREIGN_VARIABLES = (
     "FORCE_COLOR",
@@ -30,13 +28,6 @@ def pytest_configure() -> None:
             signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of real systems get a second chance where the machine was too busy; the summary counts each."""
-    for item in items:
-        if item.nodeid.startswith(REAL_SYSTEMS):
-            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=2))
 
 
 @pytest.fixture(autouse=True)
