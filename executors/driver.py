@@ -127,8 +127,8 @@ class Driver(Reader, Protocol):
         """
         ...
 
-    def unstage(self, artifact: StagedArtifact) -> bool:
-        """Removes an artifact's bytes; False when the place itself refuses because something uses them.
+    def unstage(self, artifact: StagedArtifact) -> str | None:
+        """Removes an artifact's bytes. Where the place itself refuses because something uses them: what it says.
 
         Raises TransportError, OutcomeLost or DriverError.
         """

@@ -72,22 +72,22 @@ class DockerDriver(DockerReader):
         except (DockerException, RequestException) as e:
             raise DriverError(f"host/{self._host}: {pin.source}: {said(e)}") from e
 
-    def unstage(self, artifact: StagedArtifact) -> bool:
-        """Removes the image; the engine itself refuses while a container is made from it."""
+    def unstage(self, artifact: StagedArtifact) -> str | None:
+        """Removes the image; the engine itself refuses while a container is made from it, and says so."""
         from docker.errors import APIError, DockerException, ImageNotFound
         from requests.exceptions import RequestException
 
         try:
             self._api().remove_image(artifact.where, force=False, noprune=False)
         except ImageNotFound:
-            return True
+            return None
         except APIError as e:
             if e.status_code == 409:
-                return False
+                return said(e)
             raise DriverError(f"{artifact.where} could not be removed: {said(e)}") from e
         except (DockerException, RequestException) as e:
             raise DriverError(f"host/{self._host}: {said(e)}") from e
-        return True
+        return None
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """Looks first (replay, fencing), then makes the one call; a call without an answer is unknown."""

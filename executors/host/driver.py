@@ -112,12 +112,12 @@ class HostDriver(HostReader):
                 f"the artifact {local_path} cannot be read: {e.strerror or e}", code="artifact.unreadable"
             ) from e
 
-    def unstage(self, artifact: StagedArtifact) -> bool:
+    def unstage(self, artifact: StagedArtifact) -> str | None:
         """Removes an artifact's folder."""
         done = self._transport.run(shelf.removal(self._layout, artifact.digest))
         if not done.ok:
             raise DriverError(f"{artifact.where} could not be removed: {_tail(done.stderr)}")
-        return True
+        return None
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """One effect, at most once per operation id and attempt; see `executors.driver.Driver`."""

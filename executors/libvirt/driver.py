@@ -52,16 +52,16 @@ class LibvirtDriver(LibvirtReader):
         except (self._libvirt.libvirtError, OSError) as e:
             raise DriverError(f"host/{self._host}: {e}") from e
 
-    def unstage(self, artifact: StagedArtifact) -> bool:
+    def unstage(self, artifact: StagedArtifact) -> str | None:
         try:
             connection = self._connection.get()
             if artifact.where in self._used(connection):
-                return False
+                return "a domain boots from it"
             # First the mark: what has none is no image any more.
             self._pool.remove(connection, [artifact.where + names.VERIFIED, artifact.where])
         except self._libvirt.libvirtError as e:
             raise DriverError(f"host/{self._host}: {artifact.where} could not be removed: {e}") from e
-        return True
+        return None
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """Looks first (replay, fencing), then acts; a call without an answer is unknown."""

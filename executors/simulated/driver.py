@@ -119,10 +119,10 @@ class SimulatedDriver:
         del pins
         return ()
 
-    def unstage(self, artifact: StagedArtifact) -> bool:
+    def unstage(self, artifact: StagedArtifact) -> str | None:
         """There is nothing to remove."""
         del artifact
-        return True
+        return None
 
     def lookup(self, operation: Operation) -> Outcome:
         """What became of it, from the record."""

@@ -133,12 +133,12 @@ def remove(
         if item.kept is not None:
             continue
         try:
-            gone = open_driver(item.host, item.substrate).unstage(item.artifact)
+            needed = open_driver(item.host, item.substrate).unstage(item.artifact)
         except FleetctlError as e:
             refused.append(f"host/{item.host}: {e.message}")
             continue
-        if gone:
+        if needed is None:
             removed.append(item)
         else:
-            refused.append(f"host/{item.host}: {item.artifact.where} is in use now")
+            refused.append(f"host/{item.host}: {item.artifact.where} stays: {needed}")
     return removed, refused

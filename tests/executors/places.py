@@ -32,6 +32,8 @@ from planner.spec import ArtifactPin, FileSpec, NodeSpec, SecretUse, fields
 SERVER = Path(__file__).with_name("nodes") / "server.py"
 SECRETS = {"env:TOKEN": Secret("hunter2 'quoted' \"$HOME\" `id` \\\\n %n\nsecond line")}
 KEYED = {"env:TOKEN": "0" * 64}
+# Kills the guarded script of a stop once the signal is out: while it waits, or where the node has ended already.
+CUT_AFTER_SIGNAL = "nap() { kill -KILL $$; }; end_leftovers() { kill -KILL $$; }"
 _numbers = itertools.count(1)
 
 

@@ -28,7 +28,7 @@ from planner.observed import HealthState, NodeState
 from planner.plan import StepKind
 from planner.spec import FileSpec, SecretUse, fields
 from tests.executors import toolboxes
-from tests.executors.places import KEYED, SECRETS, HostPlace, Node, operation, wait_for
+from tests.executors.places import CUT_AFTER_SIGNAL, KEYED, SECRETS, HostPlace, Node, operation, wait_for
 
 UID = "bbbbbbbbbbbbbbbb"
 CREATE, START, STOP = StepKind.CREATE, StepKind.START, StepKind.STOP
@@ -538,7 +538,7 @@ def test_a_start_between_its_claim_and_its_program_stays_unknown(place: HostPlac
 def test_a_stop_killed_while_draining_is_settled_by_the_process(place: HostPlace, node: Node) -> None:
     node.run()
     cut = node.operation(STOP)
-    place.run_cut(cut, "nap() { kill -KILL $$; }")
+    place.run_cut(cut, CUT_AFTER_SIGNAL)
     node.ended()
     found = node.driver.lookup(cut)
     assert (found.state, found.code) == ("succeeded", "host.found")
@@ -550,7 +550,7 @@ def test_a_stop_cut_off_while_draining_is_unknown_until_the_drain_timeout(
     """Asked to stop, the node may end at any moment; past the timeout it will not, since nobody kills it."""
     start(node, place, env={"STUBBORN": "1"}, drain=Drain.model_construct(signal="TERM", timeout=1_500))
     cut = node.operation(STOP)
-    place.run_cut(cut, "nap() { kill -KILL $$; }")
+    place.run_cut(cut, CUT_AFTER_SIGNAL)
     found = node.driver.lookup(cut)
     assert (found.state, found.code) == ("unknown", "host.stopping")
     wait_for(lambda: node.driver.lookup(cut).final, "the drain timeout passes")

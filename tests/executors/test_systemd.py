@@ -19,7 +19,7 @@ from planner.observed import NodeState
 from planner.plan import StepKind
 from planner.spec import fields
 from tests.executors.conformance import UID, RecordConformance
-from tests.executors.places import KEYED, SECRETS, Node, Place, operation, wait_for
+from tests.executors.places import CUT_AFTER_SIGNAL, KEYED, SECRETS, Node, Place, operation, wait_for
 from tests.executors.systemd_place import ROOT, SystemdPlace
 from tests.lab.hosts import HostLab
 
@@ -182,7 +182,7 @@ def test_a_start_killed_after_systemd_runs_it_is_found(place: SystemdPlace, node
 def test_a_stop_killed_while_draining_is_seen_through_by_systemd(place: SystemdPlace, node: Node) -> None:
     node.run()
     cut = node.operation(STOP)
-    place.run_cut(cut, "nap() { kill -KILL $$; }")
+    place.run_cut(cut, CUT_AFTER_SIGNAL)
     wait_for(lambda: node.driver.lookup(cut).state != "unknown", "the unit has ended")
     found = node.driver.lookup(cut)
     assert (found.state, found.code) == ("succeeded", "host.found")

@@ -27,10 +27,9 @@ def command(
 
     PATHS are files or folders; without any, the current folder.
     """
-    from manifests.load import load
-
     from fleetctl.cli.views import json_text
     from fleetctl.cli.views.diagnostics import render_diagnostics
+    from manifests.load import load
 
     terminal = invocation.terminal
     wanted = options.sources(paths, files, variables, var_files)

@@ -69,5 +69,6 @@ def test_ways_back_stay_and_what_nothing_needs_goes(
     finally:
         docker_engine.docker("rm", stranger)
         systemd_hosts.exec("h5", f"rm -r {ARTIFACTS}/notes")
-    assert both.run(*GC).code == 0
+    last = both.run(*GC)
+    assert last.code == 0, str(last)
     assert old_image not in set(docker_engine.out("images", "-q", "--no-trunc").split())
