@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from executors.driver import ProbeResult, ProbeTarget
 from executors.transport import OutcomeLost, Transport, TransportError
@@ -33,7 +34,7 @@ def probe(transport: Transport, target: ProbeTarget, check: Check) -> ProbeResul
         if health.http is not None:
             return _http(transport, target.spec, health.http, timeout_s)
         if health.tcp is not None:
-            with _connected(transport, target.spec, health.tcp.port, timeout_s):
+            with connected(transport, target.spec, health.tcp.port, timeout_s):
                 return ProbeResult(HealthState.PASSING, "accepts connections")
         if health.command is not None:
             return check(health.command.command, timeout_s)
@@ -44,25 +45,46 @@ def probe(transport: Transport, target: ProbeTarget, check: Check) -> ProbeResul
     except TimeoutError:
         return ProbeResult(HealthState.FAILING, f"no answer within {timeout_s:g} s")
     except (OSError, http.client.HTTPException) as e:
-        return ProbeResult(HealthState.FAILING, _said(e))
+        return ProbeResult(HealthState.FAILING, said(e))
     return ProbeResult(HealthState.NONE, "no probe is declared")
 
 
 def _http(transport: Transport, spec: NodeSpec, wanted: HttpProbe, timeout_s: float) -> ProbeResult:
-    with _connected(transport, spec, wanted.port, timeout_s) as stream:
-        connection = http.client.HTTPConnection(spec.address, timeout=timeout_s)
-        connection.sock = stream
-        path = wanted.path if wanted.path.startswith("/") else f"/{wanted.path}"
-        connection.request("GET", path, headers={"Connection": "close", "User-Agent": "fleetctl"})
-        response = connection.getresponse()
-        body = response.read(_BODY_MAX_B)
-    good = response.status == wanted.status if wanted.status is not None else 200 <= response.status < 300
+    with connected(transport, spec, wanted.port, timeout_s) as stream:
+        answer = exchange(stream, spec.address, "GET", wanted.path, timeout_s)
+    good = answer.status == wanted.status if wanted.status is not None else 200 <= answer.status < 300
+    if good:
+        return ProbeResult(HealthState.PASSING, answer.line)
+    return ProbeResult(HealthState.FAILING, answer.whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A node's answer: its status, the same as a line for people, and its body's beginning in one line."""
+
+    status: int
+    line: str
+    body: str
+
+    @property
+    def whole(self) -> str:
+        """The line, with what the body says."""
+        return f"{self.line}: {self.body}" if self.body else self.line
+
+
+def exchange(stream: socket.socket, address: str, method: str, path: str, timeout_s: float) -> Answer:
+    """One request over a connection; raises OSError and HTTPException."""
+    connection = http.client.HTTPConnection(address, timeout=timeout_s)
+    connection.sock = stream
+    path = path if path.startswith("/") else f"/{path}"
+    connection.request(method, path, headers={"Connection": "close", "User-Agent": "fleetctl"})
+    response = connection.getresponse()
+    body = response.read(_BODY_MAX_B)
     shown = " ".join(body.decode(errors="replace").split())[:_SHOWN]
-    detail = f"{response.status} {response.reason} from {path}" + (f": {shown}" if shown and not good else "")
-    return ProbeResult(HealthState.PASSING if good else HealthState.FAILING, detail)
+    return Answer(response.status, f"{response.status} {response.reason} from {path}", shown)
 
 
-def _connected(transport: Transport, spec: NodeSpec, port: int | None, timeout_s: float) -> socket.socket:
+def connected(transport: Transport, spec: NodeSpec, port: int | None, timeout_s: float) -> socket.socket:
     """A connection to the node's port as its host sees it; a private listener is found on the loopback."""
     number = port or spec.port
     if number is None:
@@ -77,7 +99,8 @@ def _connected(transport: Transport, spec: NodeSpec, port: int | None, timeout_s
     return stream
 
 
-def _said(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """An error of a connection in a few words."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, ConnectionResetError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
+from executors.hooks import Hooks
 from executors.transport import Transport
 from manifests.schema.host import Host, Libvirt
 from manifests.schema.release import Substrate
@@ -101,17 +103,28 @@ def driver(
             case "host":
                 from executors.host.driver import HostDriver
 
-                return HostDriver(host.name, _transport(host, access), _root(host), host.supervisor)
+                return HostDriver(
+                    host.name, _transport(host, access), _root(host), host.supervisor, access.clock
+                )
             case "docker":
                 from executors.docker.driver import DockerDriver
 
-                return DockerDriver(host.name, *_engine(host, access))
+                return DockerDriver(host.name, *_engine(host, access), access.clock)
             case "qemu":
                 from executors.libvirt.driver import LibvirtDriver
 
                 return LibvirtDriver(host.name, *_libvirt(host, access), access.clock)
             case _:
                 raise _unknown(host, substrate)
+
+
+def hooks_here(root: Path) -> Hooks:
+    """Where hooks run beside fleetctl, with its own environment; `root` keeps their records."""
+    from executors.host.hooks import RecordedHooks
+    from executors.host.layout import Layout
+    from executors.transports.local import LocalTransport
+
+    return RecordedHooks(LocalTransport(environ=os.environ), Layout(str(root.absolute())))
 
 
 def _root(host: Host) -> str:

@@ -118,6 +118,7 @@ def engine(settings: Settings, clock: Clock, store: Store, observer: Observer, r
         observer=observer,
         parallelism=settings.parallelism,
         check=check,
+        hooks=registry.hooks_here(settings.state),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manifests.diagnostics import Diagnostic, warning
 from manifests.manifest import Manifests
-from manifests.rules import budgets, domains, fleets, hosts, pairs, ports, processes, releases
+from manifests.rules import budgets, calls, domains, fleets, hosts, pairs, ports, processes, releases
 from manifests.rules.review import Review
 
 RULES = (
@@ -15,6 +15,7 @@ RULES = (
     budgets.check,
     processes.check,
     domains.check,
+    calls.check,
     ports.check,
 )
 

@@ -7,12 +7,14 @@ the manifest declares; one is available that runs and passes its probes. Design 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from manifests.bounds import resolve
 from manifests.manifest import Path
 from planner.situation import Findings, Situation
+from planner.spread import spreads
 from planner.work import Work
 
 FLEET = "fleet"
@@ -132,20 +134,17 @@ def room(situation: Situation, findings: Findings, found: list[Scope], works: li
     for scope in found:
         if scope.disrupted and scope.window == 0 and not scope.rounds_to_zero:
             _no_room(situation, findings, scope)
-    limit = situation.fleet.rollout.max_unavailable_per_host
-    if limit is not None:
-        down: dict[str, int] = {}
-        for work in found[0].stays_down:
-            down[work.change.host] = down.get(work.change.host, 0) + 1
-        for host in dict.fromkeys(w.change.host for w in works if w.disrupts):
-            if down.get(host, 0) >= limit:
+    for spread in spreads(situation.fleet.rollout):
+        down = Counter(spread.of(w) for w in found[0].stays_down)
+        for domain in dict.fromkeys(spread.of(w) for w in works if w.disrupts):
+            if domain is not None and down[domain] >= spread.limit:
                 findings.refuse(
-                    "budget.host",
-                    "No node of this host may go down",
-                    f"{situation.name}: {down[host]} nodes on {host} are unavailable already, "
-                    f"and max_unavailable_per_host is {limit}",
-                    place=situation.place("rollout", "max_unavailable_per_host"),
-                    hint="repair them first, or leave the host out with --target",
+                    spread.code,
+                    f"No node of this {spread.word} may go down",
+                    f"{situation.name}: {down[domain]} nodes of {domain} are unavailable already, "
+                    f"and {spread.declared}",
+                    place=situation.place(*spread.path),
+                    hint=f"repair them first, or leave the {spread.word} out with --target",
                 )
     return len(findings.refusals) == before
 
@@ -153,7 +152,6 @@ def room(situation: Situation, findings: Findings, found: list[Scope], works: li
 def _room_to_drain(situation: Situation, findings: Findings, found: list[Scope], works: list[Work]) -> None:
     """A drained node stays down: all of them together have to fit, not one after the other."""
     host = situation.options.drain
-    limit = situation.fleet.rollout.max_unavailable_per_host
     hint = "raise max_unavailable, add nodes elsewhere first, or accept downtime with --accept-downtime"
     for scope in found:
         if scope.disrupted > scope.window > 0:
@@ -167,15 +165,18 @@ def _room_to_drain(situation: Situation, findings: Findings, found: list[Scope],
                 place=situation.place(*scope.path, "max_unavailable"),
                 hint=hint,
             )
-    down = sum(1 for w in works if w.disrupts) + sum(1 for w in found[0].stays_down if w.change.host == host)
-    if limit is not None and any(w.disrupts for w in works) and down > limit:
-        findings.refuse(
-            "budget.host",
-            "The host would lose more nodes than it may",
-            f"{situation.name}: {down} nodes of {host} would be down, and max_unavailable_per_host is {limit}",
-            place=situation.place("rollout", "max_unavailable_per_host"),
-            hint=hint,
-        )
+    for spread in spreads(situation.fleet.rollout):
+        going = Counter(spread.of(w) for w in works if w.disrupts)
+        down = going + Counter(spread.of(w) for w in found[0].stays_down)
+        for domain in going:
+            if domain is not None and down[domain] > spread.limit:
+                findings.refuse(
+                    spread.code,
+                    f"The {spread.word} would lose more nodes than it may",
+                    f"{situation.name}: {down[domain]} nodes of {domain} would be down, and {spread.declared}",
+                    place=situation.place(*spread.path),
+                    hint=hint,
+                )
 
 
 def _no_room(situation: Situation, findings: Findings, scope: Scope) -> None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from manifests.address import FleetAddress, GroupAddress, HostAddress, NodeAddress, parse
 from planner.change import Change
 from planner.check_availability import availability
+from planner.check_calls import AROUND, calls, without_calls
 from planner.check_versions import versions
 from planner.plan import FleetPlan, Plan, Step, intact
 
@@ -66,6 +67,7 @@ def _fleet(plan: FleetPlan) -> list[str]:
     for change in plan.changes:
         _change(plan, change, steps.get(change.uid, []), found)
     _staged(plan, found)
+    calls(plan, found)
     if plan.rollout.strategy == "full" and not plan.rollout.accept_downtime:
         found.append("it is a full plan, and no downtime was accepted")
     if plan.rollout.strategy == "none" and plan.steps:
@@ -90,19 +92,20 @@ def _graph(
                 found.append(f"step {i} waits for step {after}, which does not come before it")
         if step.host not in hosts:
             found.append(f"step {i} is on {step.host}, which the plan does not know")
-        if step.spec not in specs:
+        if step.spec not in specs and step.kind not in AROUND:
             found.append(f"step {i} has no specification")
         if step.deadline_ms <= 0:
             found.append(f"step {i} has no deadline")
-        effect = step.kind not in ("stage", "verify")
+        effect = step.kind not in ("stage", "verify", *AROUND)
         if effect != (step.precondition is not None):
             found.append(f"step {i} ({step.kind}) has {'no' if effect else 'a'} precondition")
         if step.uid is None:
-            if step.kind != "stage":
+            if step.kind != "stage" and step.kind not in AROUND:
                 found.append(f"step {i} ({step.kind}) has no node")
             continue
         change = changes.get(step.uid)
-        if change is None or (change.node, change.host) != (step.node, step.host) or step.kind == "stage":
+        at_place = change is not None and (change.node, change.host) == (step.node, step.host)
+        if change is None or not at_place or step.kind in ("stage", *AROUND):
             found.append(f"step {i} ({step.kind}) belongs to no change")
         else:
             steps[step.uid].append(step)
@@ -110,7 +113,7 @@ def _graph(
 
 def _change(plan: FleetPlan, change: Change, steps: list[Step], found: list[str]) -> None:
     """That a change is made of all of its steps, in order, and that generations grow."""
-    kinds = " ".join([s.kind for s in steps])
+    kinds = without_calls(change, steps, plan, found)
     name = change.node
     if change.action == "adopt" and kinds != "adopt":
         found.append(f"{name} is adopted by {kinds or 'nothing'}")
@@ -161,10 +164,10 @@ def _generations(change: Change, steps: list[Step], found: list[str]) -> None:
                 change.action == "create" and pre.generation is not None
             ):
                 found.append(f"{name}: create expects what the steps before it do not leave")
-        elif pre.generation != now:
+        elif pre.generation != now and not (kind == "backup" and old is None and pre.generation is None):
             found.append(f"{name}: {kind} is for generation {now} and expects {pre.generation}")
         if pre.generation is not None:
-            wanted = change.after if kind == "start" else change.before
+            wanted = change.after if kind in ("start", "post_start") else change.before
             if pre.release is not wanted and pre.release != wanted:
                 found.append(f"{name}: {kind} expects another release than the change has")
 

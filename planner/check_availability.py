@@ -13,7 +13,7 @@ from planner.change import Change
 from planner.plan import Budget, FleetPlan, Step
 
 FLEET = "fleet"
-_DOWN = ("stop", "reload")
+_DOWN = ("pre_drain", "drain", "stop", "reload")
 
 
 def availability(plan: FleetPlan) -> list[str]:
@@ -41,6 +41,7 @@ class _Proof:
         self.found: list[str] = []
         self.budgets = {b.scope: b for b in plan.budgets}
         self._rollout = plan.rollout
+        self._specs = plan.specs
         self._rolling = plan.rollout.strategy == "rolling"
         self._counted = {c.uid: c for c in plan.changes if c.counted}
         self._up = {uid for uid, c in self._counted.items() if c.available}
@@ -63,7 +64,8 @@ class _Proof:
 
     def phase(self, number: int, steps: list[Step]) -> None:
         """One phase at worst, and then as it ends."""
-        down = self._disruptions(steps)
+        takes = self._takes(steps)
+        down = self._disruptions(steps, takes)
         m = self._at_once(down)
         for scope, budget in self.budgets.items():
             inside = down if scope == FLEET else [c for c in down if _inside(c, scope)]
@@ -76,7 +78,7 @@ class _Proof:
                 )
             if self._rolling and inside and not here:
                 self.found.append(f"phase {number} can never start: nothing of {scope} may go down")
-        self._numbers(steps, m)
+        self._numbers(steps, takes, m)
         for step in steps:
             if step.uid in self._counted:
                 if step.kind == "verify":
@@ -84,15 +86,24 @@ class _Proof:
                 elif step.kind in _DOWN:
                     self._up.discard(step.uid)
 
-    def _disruptions(self, steps: Iterable[Step]) -> list[Change]:
+    def _takes(self, steps: Iterable[Step]) -> set[int]:
+        """The steps of a phase that take an available node down: of each node the first that can."""
+        up = set(self._up)
+        takes = set()
+        for step in steps:
+            if step.kind in _DOWN and step.uid in up:
+                takes.add(step.id)
+                up.discard(step.uid)
+        return takes
+
+    def _disruptions(self, steps: Iterable[Step], takes: set[int]) -> list[Change]:
         """The available nodes that these steps take down, whatever the steps say of it."""
         down = []
         for step in steps:
-            takes = step.kind in _DOWN and step.uid in self._up
-            if step.disrupts != takes:
-                does = "takes" if takes else "does not take"
+            if step.disrupts != (step.id in takes):
+                does = "takes" if step.id in takes else "does not take"
                 self.found.append(f"step {step.id} {does} an available node down, and says otherwise")
-            if takes and step.uid is not None:
+            if step.id in takes and step.uid is not None:
                 down.append(self._counted[step.uid])
                 if self._rolling and step.floor != "rolling":
                     self.found.append(f"step {step.id} takes a node down without keeping the floor")
@@ -106,27 +117,36 @@ class _Proof:
         for name, n in Counter(c.group for c in down).items():
             budget = self.budgets.get(f"group/{name}")
             by_group += n if budget is None else min(n, budget.window)
-        return min(self._by_host(down), self._rollout.window, by_group)
+        return min(self._spread(down), self._rollout.window, by_group)
 
-    def _by_host(self, down: list[Change]) -> int:
-        """How many of these the bound per host lets go at once."""
+    def _spread(self, down: list[Change]) -> int:
+        """How many of these the bounds per host and per label let go at once."""
         limit = self._rollout.max_unavailable_per_host
-        if limit is None:
-            return len(down)
-        return sum(min(n, limit) for n in Counter(c.host for c in down).values())
+        most = [len(down)]
+        if limit is not None:
+            most.append(sum(min(n, limit) for n in Counter(c.host for c in down).values()))
+        for label, limit in self._rollout.max_unavailable_per_label.items():
+            values = Counter(self._labels(c).get(label) for c in down)
+            free = values.pop(None, 0)
+            most.append(free + sum(min(n, limit) for n in values.values()))
+        return min(most)
+
+    def _labels(self, change: Change) -> dict[str, str]:
+        spec = self._specs.get(change.node)
+        return {} if spec is None else spec.labels
 
     def _window(self, budget: Budget, down: list[Change]) -> int:
-        return min(self._by_host(down), budget.window) if self._rolling else len(down)
+        return min(self._spread(down), budget.window) if self._rolling else len(down)
 
     def _available(self, scope: str) -> int:
         return len(self._up) if scope == FLEET else sum(_inside(self._counted[u], scope) for u in self._up)
 
-    def _numbers(self, steps: Iterable[Step], m: int) -> None:
+    def _numbers(self, steps: Iterable[Step], takes: set[int], m: int) -> None:
         """Before, during and after each step: everything that may be down at once is, but for the step itself."""
         low = len(self._up) - m
         for step in steps:
             said = step.available
-            before = low + 1 if step.kind in _DOWN and step.uid in self._up else low
+            before = low + 1 if step.id in takes else low
             after = low + 1 if step.kind == "verify" and step.uid in self._counted else low
             if said is None or said.during != low or said.before != before or said.after != after:
                 self.found.append(

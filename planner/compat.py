@@ -80,9 +80,13 @@ class Pairs:
             if other is None:
                 return declared
             # The other direction is written out as well: it says what the way back is.
-            return declared.model_copy(update={"evidence": None, "reverse": _way(other.mode)})
+            both = declared.changes_format or other.changes_format
+            return declared.model_copy(
+                update={"changes_format": both, "evidence": None, "reverse": _way(other.mode)}
+            )
         if other is not None:
             return Verdict(
+                changes_format=other.changes_format,
                 from_=old,
                 mode=_mode(other.reverse),
                 place=other.place,
@@ -131,6 +135,7 @@ def plain(version: str) -> str:
 
 def _verdict(product: str, pair: Pair, place: str | None) -> Verdict:
     return Verdict(
+        changes_format=pair.changes_format,
         evidence=None if pair.evidence is None else pair.evidence.log,
         from_=pair.from_,
         mode=pair.mode,

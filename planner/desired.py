@@ -10,6 +10,7 @@ from manifests.errors import FleetctlError
 from manifests.manifest import Path
 from manifests.schema.domain import Domain
 from manifests.schema.fleet import Health
+from planner import calls
 from planner.frame import Frame, frame_of
 from planner.ordered import built, in_order, ordered
 from planner.placement import Placed, place
@@ -123,6 +124,10 @@ class _Maker:
             values["domain"] = self._domain(self._placed.group.domain)
         if self._frame.health is not None:
             values["health"] = self._health(self._frame.health)
+        if frame.rollout is not None:
+            values["drain"], values["hooks"] = calls.rendered(
+                frame.rollout, lambda text, path: self._render(text, of=path)
+            )
         if self._labels:
             values["labels"] = in_order(self._labels)
         if self._on_change:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from manifests.schema.fleet import OnChange
-from planner.chain import chain
+from planner.chain import calls, chain
 from planner.change import Action, Change, Reason
 from planner.compare import consequence, differing, heavier, release_reasons
 from planner.desired import Desired
@@ -250,7 +250,14 @@ class Diff:
             True,
             before.version if before else None,
             after.version if after else None,
-            chain(action, spec.substrate, running=running, places=places, adopts=adopts),
+            chain(
+                action,
+                spec.substrate,
+                running=running,
+                places=places,
+                adopts=adopts,
+                own=calls(spec, serves=node is not None and node.available),
+            ),
             placed.path,
             desired.fields,
         )

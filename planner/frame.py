@@ -10,7 +10,10 @@ from manifests.diagnostics import error
 from manifests.errors import FleetctlError
 from manifests.manifest import Path
 from manifests.schema.base import SecretValue
-from manifests.schema.fleet import EnvVar, File, Health, Limits, OnChange, ReleasePin
+from manifests.schema.fleet import EnvVar, File, Health, Limits, OnChange, ReleasePin, Rollout
+from manifests.schema.host import Host
+from manifests.schema.release import Release
+from planner import calls
 from planner.artifact import select
 from planner.ordered import ordered
 from planner.placement import Placed
@@ -31,7 +34,8 @@ class Frame:
 
     `command` and `env` have each text with whether it is still to be rendered per node: None for no, the
     name for one that is `{{ node.NAME }}` and nothing else, empty for any other template. `on_change` holds
-    what single variables lead to. `health` is None where nothing in it names the node.
+    what single variables lead to. `health` and `rollout` (its drain and hooks) are None where nothing in them is
+    a template.
     """
 
     values: dict[str, Any]
@@ -42,6 +46,7 @@ class Frame:
     files: tuple[File, ...]
     process_path: Path
     health: Health | None
+    rollout: Rollout | None
     address: str
     root: str
     data_path: str | None
@@ -68,40 +73,9 @@ def frame_of(situation: Situation, findings: Findings, placed: Placed, pin: Rele
     if artifact is None:
         return None
     host = situation.manifests.hosts[placed.host]
-    root = host.root or ROOT_DEFAULT
-    address = host.address or (host.ssh.address if host.ssh is not None else "127.0.0.1")
-    seen = situation.places.get((placed.host, group.substrate))
     process = merged(group.process, placed.node.process if placed.node else None)
-    values = dict(_DEFAULTS)
-    values.update(
-        artifact=artifact,
-        commit=release.commit,
-        container=None if group.container is None else ordered(group.container),
-        data=None if group.data is None else ordered(group.data),
-        default_on_change=process.on_change,
-        domain=None if group.domain is None else ordered(group.domain),
-        drain=ordered(fleet.rollout.drain),
-        host=placed.host,
-        limits=_NO_LIMITS if process.limits is None else ordered(process.limits),
-        product=release.product,
-        protocol=release.protocol,
-        reload_signal=process.reload_signal,
-        substrate=group.substrate,
-        user=process.user,
-        version=release.version,
-    )
-    context = {
-        "fleet": {"name": fleet.name, "trust_domain": fleet.trust_domain},
-        "group": _known(name=group.name, labels=group.labels, port=group.port),
-        "host": _known(
-            name=host.name, address=address, labels=host.labels, root=root, arch=seen.arch if seen else None
-        ),
-        "release": _known(
-            product=release.product, version=release.version, commit=release.commit, protocol=release.protocol
-        ),
-        "artifact": _artifact_context(root, artifact),
-        "vars": situation.manifests.vars,
-    }
+    values = _values(situation, placed, release, artifact, process)
+    context = _context(situation, placed, release, artifact)
     templated = any("{" in text for text in _health_texts(group.health))
     if not templated:
         values["health"] = ordered(group.health)
@@ -116,10 +90,65 @@ def frame_of(situation: Situation, findings: Findings, placed: Placed, pin: Rele
         files=process.files,
         process_path=(*placed.path, "process") if overridden else ("groups", placed.group_index, "process"),
         health=group.health if templated else None,
-        address=address,
-        root=root,
+        rollout=fleet.rollout if calls.templated(fleet.rollout) else None,
+        address=_address(host),
+        root=host.root or ROOT_DEFAULT,
         data_path=None if group.data is None else group.data.path,
     )
+
+
+def _values(
+    situation: Situation, placed: Placed, release: Release, artifact: ArtifactPin, process: Process
+) -> dict[str, Any]:
+    """The specification's fields that nodes share."""
+    fleet, group = situation.fleet, placed.group
+    values = dict(_DEFAULTS)
+    values.update(
+        artifact=artifact,
+        commit=release.commit,
+        container=None if group.container is None else ordered(group.container),
+        data=None if group.data is None else ordered(group.data),
+        default_on_change=process.on_change,
+        domain=None if group.domain is None else ordered(group.domain),
+        drain=ordered(fleet.rollout.drain),
+        hooks=calls.node_hooks(fleet.rollout.hooks),
+        host=placed.host,
+        limits=_NO_LIMITS if process.limits is None else ordered(process.limits),
+        product=release.product,
+        protocol=release.protocol,
+        reload_signal=process.reload_signal,
+        substrate=group.substrate,
+        user=process.user,
+        version=release.version,
+    )
+    return values
+
+
+def _context(situation: Situation, placed: Placed, release: Release, artifact: ArtifactPin) -> dict[str, Any]:
+    """What templates may name, the node apart."""
+    fleet, group, host = situation.fleet, placed.group, situation.manifests.hosts[placed.host]
+    seen = situation.places.get((placed.host, group.substrate))
+    root = host.root or ROOT_DEFAULT
+    return {
+        "fleet": {"name": fleet.name, "trust_domain": fleet.trust_domain},
+        "group": _known(name=group.name, labels=group.labels, port=group.port),
+        "host": _known(
+            name=host.name,
+            address=_address(host),
+            labels=host.labels,
+            root=root,
+            arch=seen.arch if seen else None,
+        ),
+        "release": _known(
+            product=release.product, version=release.version, commit=release.commit, protocol=release.protocol
+        ),
+        "artifact": _artifact_context(root, artifact),
+        "vars": situation.manifests.vars,
+    }
+
+
+def _address(host: Host) -> str:
+    return host.address or (host.ssh.address if host.ssh is not None else "127.0.0.1")
 
 
 def _env(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from manifests.schema.release import Substrate
-from planner.chain import chain
+from planner.chain import calls, chain
 from planner.change import Action, Change, Reason
 from planner.observed import NodeState
 from planner.recorded import RecordedNode
@@ -82,7 +82,14 @@ class Leaving:
             reasons=(reason,),
             uid=node.uid,
         )
-        links = chain(Action.DESTROY, spec.substrate, running=change.live, places=False, adopts=adopts)
+        links = chain(
+            Action.DESTROY,
+            spec.substrate,
+            running=change.live,
+            places=False,
+            adopts=adopts,
+            own=calls(spec, serves=node.available),
+        )
         key = f"{node.name}@{node.uid}"
         yield Work(change, spec, key, node, change.live, False, node.version, None, links)
 

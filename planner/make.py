@@ -11,10 +11,11 @@ from planner.budget import Scope, judge, room, scopes
 from planner.compat import Pairs
 from planner.desired import desire
 from planner.diff import Diff
+from planner.hooks import back_up, fleet_hooks
 from planner.observed import Snapshot
 from planner.options import Options
 from planner.ordered import built, in_order, ordered
-from planner.plan import Budget, FleetPlan, Plan, RolloutSettings, sealed
+from planner.plan import Budget, FleetHooks, FleetPlan, Plan, RolloutSettings, sealed
 from planner.recorded import Recorded
 from planner.requires import gate, ordered_fleets
 from planner.rules import environment, ports, rebuilds
@@ -131,11 +132,13 @@ def _fleet(
             findings.refusals.append(refusal)
     if judgement.strategy == "rolling":
         ports(situation, findings, works)
+    back_up(findings, works, judgement.verdicts)
+    hooks = fleet_hooks(situation, findings) if judgement.strategy != "none" else FleetHooks()
     waves = Waves(minimum={b.scope: b.available_now for b in budgets})
     if judgement.strategy != "none" and not findings.refusals and not findings.errors:
-        waves = order(situation, works, judgement.strategy, budgets)
+        waves = order(situation, works, judgement.strategy, budgets, hooks)
         waves.no_return = no_return(waves.steps, works, judgement.verdicts)
-    return _document(situation, findings, works, budgets, judgement, waves, observed_at)
+    return _document(situation, findings, works, budgets, judgement, waves, hooks, observed_at)
 
 
 def _document(
@@ -145,6 +148,7 @@ def _document(
     budgets: list[Scope],
     judgement: Judgement,
     waves: Waves,
+    hooks: FleetHooks,
     observed_at: str,
 ) -> FleetPlan:
     rollout = situation.fleet.rollout
@@ -153,7 +157,7 @@ def _document(
     }
     hosts = {
         name: ordered(situation.manifests.hosts[name])
-        for name in {w.change.host for w in works}
+        for name in {w.change.host for w in works} | {s.host for s in waves.steps}
         if name in situation.manifests.hosts
     }
     settings = RolloutSettings(
@@ -164,6 +168,7 @@ def _document(
         canary_phase=waves.canary_phase,
         max_failures=rollout.max_failures,
         max_unavailable_per_host=rollout.max_unavailable_per_host,
+        max_unavailable_per_label=dict(rollout.max_unavailable_per_label),
         progress_deadline_ms=rollout.progress_deadline,
         promotion=rollout.canary.promotion if rollout.canary else "automatic",
         strategy=judgement.strategy,
@@ -175,6 +180,7 @@ def _document(
             "budgets": tuple(_budget(scope, waves) for scope in budgets),
             "changes": tuple([w.change for w in works]),
             "fleet": situation.name,
+            "hooks": ordered(hooks),
             "hosts": in_order(hosts),
             "lineage": situation.recorded.lineage,
             "no_return": waves.no_return,

@@ -12,10 +12,11 @@ from planner.work import Work
 # A full plan, phase by phase: nothing is changed before all have stopped, nothing starts before all are changed.
 _FULL = (
     frozenset({StepKind.ADOPT}),
-    frozenset({StepKind.STOP}),
+    frozenset({StepKind.PRE_DRAIN, StepKind.DRAIN, StepKind.STOP}),
+    frozenset({StepKind.BACKUP}),
     frozenset({StepKind.DESTROY}),
     frozenset({StepKind.CREATE}),
-    frozenset({StepKind.START, StepKind.RELOAD}),
+    frozenset({StepKind.START, StepKind.POST_START, StepKind.RELOAD}),
     frozenset({StepKind.VERIFY}),
 )
 

@@ -15,25 +15,44 @@ from pydantic import PrivateAttr
 
 from manifests.digest import canonical_json, sha256
 from manifests.schema.base import Model
+from manifests.schema.fleet import Hook
 from manifests.schema.host import Host
 from planner.change import Change
-from planner.ordered import AsText, Sorted
+from planner.ordered import AsText, Sorted, ordered
 from planner.spec import NodeSpec, ReleaseIdentity
 
-FORMAT_VERSION = "1.0"
+FORMAT_VERSION = "1.1"
 
 
 class StepKind(StrEnum):
     """What a step does. All but stage and verify are effects, and go through the ledger one by one."""
 
     STAGE = "stage"  # bring an artifact to a host; content-addressed, so repeating it is harmless
-    STOP = "stop"  # drain, then end
+    PRE_ROLLOUT = "pre_rollout"  # hooks: the operator's own programs, each a step of its own
+    PRE_DRAIN = "pre_drain"
+    DRAIN = "drain"  # the drain's call, awaited
+    STOP = "stop"  # the signal, then end
+    BACKUP = "backup"
     CREATE = "create"  # place this generation: record, files, environment; starts nothing
     START = "start"
+    POST_START = "post_start"
     RELOAD = "reload"  # place changed files and environment, and signal the running process
     DESTROY = "destroy"
     ADOPT = "adopt"  # take over the record of another lineage
     VERIFY = "verify"  # wait until the node counts as available
+    POST_ROLLOUT = "post_rollout"
+
+
+HOOKS = frozenset(
+    {
+        StepKind.PRE_ROLLOUT,
+        StepKind.PRE_DRAIN,
+        StepKind.BACKUP,
+        StepKind.POST_START,
+        StepKind.POST_ROLLOUT,
+    }
+)
+"""The steps that run a hook: `Step.hook` says which of its moment's."""
 
 
 class Floor(StrEnum):
@@ -71,7 +90,8 @@ class Step(Model):
 
     It starts when all steps of lower phases and all of `after` succeeded, and, where it takes an
     available node down, a slot of the window is free and the floor holds. `spec` is a key of the
-    fleet's specs; a stage step brings that specification's artifact.
+    fleet's specs; a stage step brings that specification's artifact. `hook` is the number of a hook among
+    those of its moment: of the specification, or of the fleet before and after its rollout.
     """
 
     after: tuple[int, ...] = ()
@@ -80,6 +100,7 @@ class Step(Model):
     disrupts: bool = False
     floor: Annotated[Floor, AsText] = Floor.NONE
     generation: int = 0
+    hook: int | None = None
     host: str
     id: int
     kind: Annotated[StepKind, AsText]
@@ -95,8 +116,10 @@ class Verdict(Model):
 
     `together`: no node goes from one to the other, but both may be live at one moment. `evidence`: with the
     reverse of that name, the text that a stopped node's log must hold for its way back to be open.
+    `changes_format`: data changes its format, so each node needs a backup first.
     """
 
+    changes_format: bool = False
     evidence: str | None = None
     from_: str
     mode: Literal["rolling", "full", "refuse", "unknown", "same"]
@@ -148,10 +171,18 @@ class RolloutSettings(Model):
     canary_phase: int | None = None
     max_failures: int = 0
     max_unavailable_per_host: int | None = None
+    max_unavailable_per_label: Sorted[dict[str, int]] = {}
     progress_deadline_ms: int
     promotion: Literal["automatic", "manual"] = "automatic"
     strategy: Literal["rolling", "full", "none"]
     window: int
+
+
+class FleetHooks(Model):
+    """The hooks around the whole rollout, rendered."""
+
+    post_rollout: tuple[Hook, ...] = ()
+    pre_rollout: tuple[Hook, ...] = ()
 
 
 class FleetPlan(Model):
@@ -166,6 +197,7 @@ class FleetPlan(Model):
     budgets: tuple[Budget, ...]
     changes: tuple[Change, ...]
     fleet: str
+    hooks: Sorted[FleetHooks] = ordered(FleetHooks())
     hosts: Sorted[dict[str, Host]]
     lineage: str | None
     no_return: int | None = None

@@ -35,7 +35,8 @@ def read_plan(data: bytes, name: str = "the file") -> Plan:
     version = document.get("format_version")
     if not isinstance(version, str) or "plan_id" not in document or "fleets" not in document:
         raise PlanUnreadable(f"{name} is not a saved plan", hint="make one: fleetctl plan --out FILE")
-    if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+    # Exactly this one: the bytes of another format, read and written again, would look edited.
+    if version != FORMAT_VERSION:
         raise PlanUnreadable(
             f"{name} has the plan format {version}, and this fleetctl reads {FORMAT_VERSION}",
             hint="apply it with the release that made it, or plan again",

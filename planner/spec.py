@@ -13,7 +13,7 @@ from manifests.digest import digest_of, sha256
 from manifests.schema.base import Model
 from manifests.schema.container import Container
 from manifests.schema.domain import MIB, Domain, PinnedFile
-from manifests.schema.fleet import Data, Drain, Health, Limits, OnChange, Signal
+from manifests.schema.fleet import Data, Drain, Health, Hook, Limits, OnChange, Signal
 from manifests.schema.release import Architecture, Substrate
 from planner.ordered import Sorted, ordered
 
@@ -64,6 +64,14 @@ class FileSpec(Model):
     source: str | None = None
 
 
+class NodeHooks(Model):
+    """The hooks around one node's change, rendered."""
+
+    backup: tuple[Hook, ...] = ()
+    post_start: tuple[Hook, ...] = ()
+    pre_drain: tuple[Hook, ...] = ()
+
+
 class NodeSpec(Model):
     """One node's full specification. `on_change` holds the consequence of single fields that differs from
     `default_on_change`, keyed as in `fields()`.
@@ -81,6 +89,7 @@ class NodeSpec(Model):
     env: Sorted[dict[str, str | SecretUse]] = {}
     files: tuple[FileSpec, ...] = ()
     health: Sorted[Health] = ordered(Health())
+    hooks: Sorted[NodeHooks] = ordered(NodeHooks())
     host: str
     labels: Sorted[dict[str, str]] = {}
     limits: Sorted[Limits] = ordered(Limits())
@@ -113,11 +122,17 @@ class ReleaseIdentity(Model):
     version: str
 
 
+def hook_of(spec: NodeSpec, moment: str, number: int) -> Hook:
+    """One hook of a node, by its moment (`backup`, `post_start`, `pre_drain`) and number."""
+    found: tuple[Hook, ...] = getattr(spec.hooks, moment)
+    return found[number]
+
+
 def fields(spec: NodeSpec, secrets: Mapping[str, str]) -> dict[str, str]:
     """The managed fields of a node, flat, each as text: what is compared with the observed ones.
 
     `secrets` maps a reference to the keyed digest of its value; one that is missing is compared by reference.
-    Health and drain are not among them: they are fleetctl's own business and touch no node.
+    Health, drain and hooks are not among them: they are fleetctl's own business and touch no node.
     """
     out = {
         "release.version": spec.version,

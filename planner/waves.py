@@ -2,25 +2,26 @@
 
 Phases are barriers: a phase starts when every step of the lower ones succeeded.
 
-    rolling   stage | repairs and new nodes | canary | the rest | what goes
-    full      stage | stop all | (destroy) | create all | start all | verify all | what goes
+    rolling   stage | (pre_rollout) | repairs and new nodes | canary | the rest | what goes | (post_rollout)
+    full      stage | (pre_rollout) | stop all | (backup) | (destroy) | create all | start all | verify all | …
 
 Nodes that are not available go first in the canary and in the rest: replacing them takes nothing down.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from manifests.schema.fleet import Hook
 from planner.budget import Scope
-from planner.chain import STOP, VERIFY, Chain, Expects, Link, brings_back, starts, takes_down
+from planner.chain import DRAIN, HOOK_SLACK_MS, STOP, VERIFY, Chain, Expects, brings_back, starts, takes_down
 from planner.ordered import built
 from planner.phases import Phase, full_phases, rolling_phases
-from planner.plan import Availability, Floor, Precondition, Step, StepKind, Verdict
+from planner.plan import Availability, FleetHooks, Floor, Precondition, Step, StepKind, Verdict
 from planner.situation import Situation
-from planner.spec import UNKEYED, ReleaseIdentity, config_digest
+from planner.spec import UNKEYED, ReleaseIdentity, config_digest, hook_of
+from planner.spread import spreads
 from planner.strategy import Strategy
 from planner.work import Work
 
@@ -29,6 +30,9 @@ STAGE_MS = 15 * 60_000
 _ABSENT = Precondition()
 _NOW, _PLACED = Expects.NOW, Expects.PLACED
 _NO_FLOOR = Floor.NONE
+_NO_HOOKS = FleetHooks()
+HERE = "localhost"
+"""Where hooks of the whole rollout run: beside fleetctl."""
 
 
 @dataclass(slots=True)
@@ -42,7 +46,13 @@ class Waves:
     canary_phase: int | None = None
 
 
-def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: list[Scope]) -> Waves:
+def order(
+    situation: Situation,
+    works: list[Work],
+    strategy: Strategy,
+    budgets: list[Scope],
+    hooks: FleetHooks = _NO_HOOKS,
+) -> Waves:
     """All steps of a fleet's plan that was not refused."""
     moving = [w for w in works if w.links]
     if strategy == "full":
@@ -54,6 +64,8 @@ def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: 
     fleet = budgets[0]
     _stage(waves, moving, fleet.available_now)
     first = 1 if waves.steps else 0
+    if moving:
+        first += _around(waves, StepKind.PRE_ROLLOUT, hooks.pre_rollout, first, fleet.available_now)
     book = _Book(situation, budgets, strategy)
     last: dict[str, int] = {}
     for number, phase in enumerate(phases, first):
@@ -63,6 +75,8 @@ def order(situation: Situation, works: list[Work], strategy: Strategy, budgets: 
         book.close(phase)
         if phase.canary and number < first + len(phases) - 1:
             waves.canary_phase = number
+    if moving:
+        _around(waves, StepKind.POST_ROLLOUT, hooks.post_rollout, first + len(phases), book.base)
     waves.minimum = book.minimum
     waves.window = book.window
     return waves
@@ -85,6 +99,7 @@ def _add(
     assert spec is not None
     host, node, uid, key = change.host, change.node, change.uid, work.spec_key
     before, disrupts = last.get(uid), work.disrupts
+    taken = False
     now = _now(work)
     for link in links:
         expects = link.expects
@@ -93,23 +108,28 @@ def _add(
             precondition = _placed(work)
         elif expects is not _NOW:
             precondition = None if expects is None else _ABSENT
-        down = disrupts and link.takes_down
+        # The first of them takes the node down; those after it find it down.
+        down = disrupts and link.takes_down and not taken
+        taken = taken or down
         deadline_ms = link.deadline_ms
-        if link.takes_down and link is STOP:
+        if link is STOP or link is DRAIN:
             deadline_ms += spec.drain.timeout
         elif link is VERIFY:
             deadline_ms += spec.health.deadline + spec.health.min_ready
+        elif link.hook is not None:
+            deadline_ms += hook_of(spec, link.kind, link.hook).timeout
         step_id = len(steps)
         steps.append(
             built(
                 Step,
                 {
                     "after": () if before is None else (before,),
-                    "available": book.around(link, work.counts, disrupts, m),
+                    "available": book.around(down, work.counts and link.back, m),
                     "deadline_ms": deadline_ms,
                     "disrupts": down,
                     "floor": book.floor if down else _NO_FLOOR,
                     "generation": seen.generation if link.old and seen is not None else change.generation,
+                    "hook": link.hook,
                     "host": host,
                     "id": step_id,
                     "kind": link.kind,
@@ -151,6 +171,28 @@ def _pin(digest: str | None, generation: int, release: ReleaseIdentity | None) -
     return built(Precondition, values)
 
 
+def _around(waves: Waves, kind: StepKind, hooks: tuple[Hook, ...], phase: int, available: int) -> int:
+    """The hooks before or after everything else, one after the other; how many phases that makes."""
+    now = Availability(after=available, before=available, during=available)
+    for n, hook in enumerate(hooks):
+        waves.steps.append(
+            Step(
+                after=(len(waves.steps) - 1,) if n else (),
+                available=now,
+                deadline_ms=HOOK_SLACK_MS + hook.timeout,
+                hook=n,
+                host=HERE,
+                id=len(waves.steps),
+                kind=kind,
+                node=None,
+                phase=phase,
+                uid=None,
+                spec=None,
+            )
+        )
+    return 1 if hooks else 0
+
+
 def _stage(waves: Waves, moving: list[Work], available: int) -> None:
     """One step per host and artifact, before anything else: bytes that cannot be had stop the plan early."""
     now = Availability(after=available, before=available, during=available)
@@ -182,7 +224,7 @@ class _Book:
     """Keeps the books of availability, phase by phase, in the worst order that the window permits."""
 
     def __init__(self, situation: Situation, budgets: list[Scope], strategy: Strategy) -> None:
-        self._per_host = situation.fleet.rollout.max_unavailable_per_host
+        self._spreads = spreads(situation.fleet.rollout)
         self._budgets = budgets
         self._rolling = strategy == "rolling"
         self._now = {scope.scope: scope.available_now for scope in budgets}
@@ -190,7 +232,7 @@ class _Book:
         self.window = budgets[0].window if self._rolling else 0
         self._numbers: dict[tuple[bool, bool], Availability] = {}
         self.floor = Floor.ROLLING if self._rolling else Floor.NONE
-        self._base = budgets[0].available_now
+        self.base = budgets[0].available_now
 
     def open(self, phase: Phase) -> int:
         """How many available nodes can be down at once in this phase, at most."""
@@ -216,18 +258,14 @@ class _Book:
                 inside = sum(1 for w in down if _in(w, group))
                 free -= max(inside - group.window, 0)
             most = min(most, free)
-        if self._per_host is not None:
-            hosts = Counter(w.change.host for w in down)
-            most = min(most, sum(min(n, self._per_host) for n in hosts.values()))
-        return most
+        return min([most, *(spread.at_once(down) for spread in self._spreads)])
 
-    def around(self, link: Link, counts: bool, disrupts: bool, m: int) -> Availability:
-        """Available nodes before, during and after a step of this phase."""
-        down, back = disrupts and link.takes_down, counts and link.back
+    def around(self, down: bool, back: bool, m: int) -> Availability:
+        """Available nodes before, during and after a step of this phase that takes one down or brings one back."""
         key = (down, back)
         found = self._numbers.get(key)
         if found is None:
-            low = self._base - m
+            low = self.base - m
             found = self._numbers[key] = Availability(
                 after=low + 1 if back else low, before=low + 1 if down else low, during=low
             )
@@ -240,7 +278,7 @@ class _Book:
             self._now[scope.scope] += sum(
                 _gain(w, links) for w, links in phase.items if w.counts and (whole or _in(w, scope))
             )
-        self._base = self._now[self._budgets[0].scope]
+        self.base = self._now[self._budgets[0].scope]
 
 
 def _gain(work: Work, links: Chain) -> int:

@@ -11,10 +11,12 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from executors.clock import Clock, SystemClock
 from executors.docker import config, names, observe, record
 from executors.docker.evidence import EFFECTS, STILL_RUNNING, State, fenced, impossible, settled
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
+from executors.drain import by_command, by_http, drain, drained
 from executors.driver import DriverError, Operation, StagedArtifact, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from executors.transport import Transport
@@ -32,11 +34,21 @@ T = TypeVar("T")
 class DockerDriver(DockerReader):
     """One Docker engine, and what may be done there."""
 
-    def __init__(self, host: str, connect: Callable[[], docker.APIClient], transport: Transport) -> None:
+    def __init__(
+        self,
+        host: str,
+        connect: Callable[[], docker.APIClient],
+        transport: Transport,
+        clock: Clock | None = None,
+    ) -> None:
         super().__init__(host, connect, transport)
+        self._clock = clock or SystemClock()
         self._images: Images | None = None
 
     def lookup(self, operation: Operation) -> Outcome:
+        if operation.effect is StepKind.DRAIN:
+            return drained(operation, self.probe)
+
         def look() -> Outcome:
             found = settled(operation, self._state(operation.uid))
             if operation.effect is StepKind.STOP and found.code == STILL_RUNNING:
@@ -97,10 +109,28 @@ class DockerDriver(DockerReader):
             if isinstance(request, Outcome):
                 return request
             return self._engine_errors(lambda: self._create(operation, request), sent=True)
+        if operation.effect is StepKind.DRAIN:
+            return self._drain(operation)
         refused = self._engine_errors(lambda: _known(operation, self._state(operation.uid)), sent=False)
         if refused is not None:
             return refused
         return self._engine_errors(lambda: self._act(operation, secrets), sent=True)
+
+    def _drain(self, operation: Operation) -> Outcome:
+        refused = self._engine_errors(lambda: fenced(operation, self._state(operation.uid)), sent=False)
+        if refused is not None:
+            return refused
+        call, command = operation.spec.drain.http, operation.spec.drain.command
+
+        def begin() -> Outcome:
+            if call is not None:
+                return by_http(self._transport, operation.spec, call)
+            assert command is not None, "a drain without a call is no step"
+            return self._engine_errors(
+                lambda: by_command(self._exec(names.container(operation.uid), command.command)), sent=True
+            )
+
+        return drain(operation, begin, self.probe, self._clock)
 
     def _act(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         api, name, spec = self._api(), names.container(operation.uid), operation.spec

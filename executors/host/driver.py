@@ -7,8 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from executors import health
+from executors.clock import Clock, SystemClock
+from executors.drain import by_http, drain, drained
 from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact, Tell, silent
+from executors.hooks import HookCall
 from executors.host import commands, parse, shelf
+from executors.host.hooks import RecordedHooks
 from executors.host.layout import Layout
 from executors.host.placed import PlacedFile
 from executors.host.process import PROCESS
@@ -92,8 +96,16 @@ class HostReader:
 class HostDriver(HostReader):
     """Performs one effect at a time on one host. Safe for several threads: the host itself has the locks."""
 
-    def __init__(self, name: str, transport: Transport, root: str, supervisor: str = PROCESS.name) -> None:
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        root: str,
+        supervisor: str = PROCESS.name,
+        clock: Clock | None = None,
+    ) -> None:
         super().__init__(name, transport, root)
+        self._clock = clock or SystemClock()
         if supervisor not in SUPERVISORS:
             raise DriverError(f"host {name}: there is no supervisor {supervisor!r}")
         self._supervisor: Supervisor = SUPERVISORS[supervisor]
@@ -121,6 +133,8 @@ class HostDriver(HostReader):
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """One effect, at most once per operation id and attempt; see `executors.driver.Driver`."""
+        if operation.effect is StepKind.DRAIN:
+            return drain(operation, lambda: self._begin_drain(operation), self.probe, self._clock)
         assert operation.effect in _EFFECTS, operation.effect
         try:
             files = self._files(operation, secrets)
@@ -138,12 +152,32 @@ class HostDriver(HostReader):
 
     def lookup(self, operation: Operation) -> Outcome:
         """What became of an operation, from the node's record and process; see docs/effects.md."""
+        if operation.effect is StepKind.DRAIN:
+            return self._find_drain(operation)
         command = commands.lookup(self._layout, operation, self._supervisor)
         try:
             done = self._transport.run(command)
         except (TransportError, OutcomeLost) as e:
             return unknown(e.code, e.message)
         return _judged(parse.result(done.stdout), done.status, done.stderr)
+
+    def hooks(self) -> RecordedHooks:
+        """Hooks that run on this host."""
+        return RecordedHooks(self._transport, self._layout)
+
+    def _begin_drain(self, operation: Operation) -> Outcome:
+        call = operation.spec.drain.http
+        if call is not None:
+            return by_http(self._transport, operation.spec, call)
+        return self.hooks().perform(_drain_call(operation))
+
+    def _find_drain(self, operation: Operation) -> Outcome:
+        found = drained(operation, self.probe)
+        if found.final or operation.spec.drain.command is None:
+            return found
+        recorded = self.hooks().lookup(_drain_call(operation))
+        # Begun well, and not over: the drain itself is what is still open.
+        return found if recorded.state is OutcomeState.SUCCEEDED and operation.spec.drain.until else recorded
 
     def _files(self, operation: Operation, secrets: Mapping[str, Secret]) -> tuple[PlacedFile, ...]:
         if operation.effect not in (StepKind.CREATE, StepKind.RELOAD):
@@ -158,6 +192,23 @@ class HostDriver(HostReader):
             )
             for file in operation.spec.files
         )
+
+
+def _drain_call(operation: Operation) -> HookCall:
+    """A drain's command, run and recorded as a hook on the host is."""
+    command = operation.spec.drain.command
+    assert command is not None, "a drain without a call is no step"
+    return HookCall(
+        operation_id=operation.operation_id,
+        attempt=operation.attempt,
+        epoch=operation.epoch,
+        moment="drain",
+        argv=command.command,
+        timeout_s=operation.spec.drain.timeout / 1000,
+        where="host",
+        uid=operation.uid,
+        as_node=True,
+    )
 
 
 def _content(file: FileSpec, secrets: Mapping[str, Secret]) -> bytes:

@@ -7,16 +7,18 @@ once more (docs/effects.md), and unique names and UUIDs keep it from making a se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from executors.drain import by_command, by_http, drain, drained
 from executors.driver import DriverError, Operation, StagedArtifact, Tell, silent
-from executors.libvirt import definition, metadata, names, observe, seed
+from executors.libvirt import agent, definition, metadata, names, observe, seed
 from executors.libvirt.connection import Unreachable
 from executors.libvirt.disks import Disks
 from executors.libvirt.evidence import EFFECTS, State, fenced, impossible, settled, stranger
 from executors.libvirt.read_back import Surroundings, read_back
-from executors.libvirt.reader import LibvirtReader, _parsed
+from executors.libvirt.reader import LibvirtReader, _parsed, _ToGuest
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from manifests.errors import FleetctlError
 from manifests.secret import Secret
@@ -35,6 +37,8 @@ class LibvirtDriver(LibvirtReader):
     """One libvirt, and what may be done there."""
 
     def lookup(self, operation: Operation) -> Outcome:
+        if operation.effect is StepKind.DRAIN:
+            return drained(operation, self.probe)
         return self._answered(lambda: settled(operation, self._now(operation.uid)), sent=True)
 
     def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
@@ -74,6 +78,8 @@ class LibvirtDriver(LibvirtReader):
                 return state, settled(operation, state)
             return state, impossible(operation, state)
 
+        if operation.effect is StepKind.DRAIN:
+            return self._drain(operation)
         looked = self._answered(look, sent=False)
         if isinstance(looked, Outcome):
             return looked
@@ -81,6 +87,29 @@ class LibvirtDriver(LibvirtReader):
         if refused is not None:
             return refused
         return self._answered(lambda: self._act(operation, state, secrets), sent=True)
+
+    def _drain(self, operation: Operation) -> Outcome:
+        refused = self._answered(lambda: fenced(operation, self._now(operation.uid)), sent=False)
+        if refused is not None:
+            return refused
+        return drain(operation, lambda: self._begin_drain(operation), self.probe, self._clock)
+
+    def _begin_drain(self, operation: Operation) -> Outcome:
+        spec = operation.spec
+        call, command = spec.drain.http, spec.drain.command
+        domain = self._domain(self._connection.get(), operation.uid)
+        if domain is None:
+            return failed("libvirt.gone", "there is no such domain", performed=0)
+        if call is None:
+            assert command is not None, "a drain without a call is no step"
+            timeout_s = spec.drain.timeout / 1000
+            check = partial(agent.check, domain, command.command, timeout_s, self._clock, self._libvirt)
+            return self._answered(lambda: by_command(check()), sent=True)
+        by = definition.domain_of(spec).address.by
+        found = spec.address if by == "static" else self._found(domain, by)
+        if found is None:
+            return failed("libvirt.no_address", f"the guest has no address yet (by {by})", performed=0)
+        return by_http(_ToGuest(self._transport), spec.model_copy(update={"address": found}), call)
 
     def _now(self, uid: str) -> State | None:
         return self._connection.read(lambda connection: self._state(connection, uid))

@@ -182,7 +182,7 @@ def _impossible(node: Node, operation: Operation) -> Outcome | None:
             return rejected("host.other_generation", f"generation {node.generation} is placed")
         case StepKind.START if node.alive:
             return rejected("host.running", f"the node runs already ({node.instance})")
-        case StepKind.RELOAD if not node.alive:
+        case StepKind.RELOAD | StepKind.DRAIN if not node.alive:
             return rejected("host.not_running", "the node does not run")
         case StepKind.DESTROY if node.alive:
             return rejected("host.running", "the node runs; stop it first")
@@ -204,6 +204,9 @@ def _act(world: SimulatedWorld, host: str, node: Node, operation: Operation) -> 
             return succeeded()
         case StepKind.START:
             return _start(world, node, operation)
+        case StepKind.DRAIN:
+            node.log.append(f"{world.stamp()} drains")
+            return succeeded("drain.drained")
         case StepKind.STOP:
             node.alive, node.want_running, node.exit_code = False, False, 0
             node.log.append(f"{world.stamp()} drained")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from executors.clock import Clock
 from executors.driver import Resolve
+from executors.hooks import Hooks
 from fleetctl.engine import preconditions
 from fleetctl.engine.events import Report
 from fleetctl.engine.hands import Drivers, Fetch, Hands, Observe, references
@@ -33,7 +34,7 @@ PARALLELISM = 10
 class Engine:
     """Everything that a run needs from outside. `drivers` makes the driver of a host and substrate, `fetch`
     brings an artifact's verified bytes here, `resolve` a secret's value. `holder` is this process; its run and
-    command are filled in. `check` gives the invariants that a plan violates (`planner.check.check`).
+    command are filled in. `hooks` runs those that run here. `check` gives the invariants that a plan violates (`planner.check.check`).
     """
 
     store: Store
@@ -46,6 +47,7 @@ class Engine:
     parallelism: int = PARALLELISM
     check: Callable[[Plan], Sequence[str]] | None = None
     observe: Observe | None = None
+    hooks: Hooks | None = None
     pool: Callable[[], Pool] | None = None
 
     def look(self) -> Observe:
@@ -226,6 +228,7 @@ def hands_for(engine: Engine, todo: Sequence[FleetPlan]) -> Hands:
         observe=engine.look(),
         clock=engine.clock,
         leases=engine.store,
+        hooks=engine.hooks,
     )
 
 

@@ -79,7 +79,7 @@ def _reverted(rollout: Rollout, out: list[Effect]) -> None:
 
 def _unknown(rollout: Rollout, out: list[Effect]) -> None:
     names = "; ".join(
-        f"{s.step.node} {s.step.kind.value} on {s.step.host}: {s.error}. Look there, then: fleetctl settle "
+        f"{s.step.node or rollout.identity.fleet} {s.step.kind.value} on {s.step.host}: {s.error}. Look there, then: fleetctl settle "
         f"{s.record.operation_id if s.record else s.key} --as succeeded|failed --reason TEXT"
         for s in rollout.unsettled.values()
     )

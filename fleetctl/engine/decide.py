@@ -173,7 +173,7 @@ def _continue(rollout: Rollout, out: list[Effect], now_s: float) -> None:
                 _stage(rollout, state, out, now_s)
         elif state.step.kind is StepKind.VERIFY:
             verify.begin(rollout, state, out, now_s)
-        else:
+        elif state.node is not None or rollout.may_begin:
             operate.dispatch(rollout, state, out, now_s)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from executors.driver import Operation, ProbeResult, ProbeTarget
+from executors.hooks import HookCall
 from executors.outcome import Outcome
 from fleetctl.ledger.entries import Body
 from fleetctl.ledger.operations import By
@@ -122,11 +123,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """Call the driver with this operation, whose intent is in the journal by now."""
+    """Call the driver with this operation, or run this hook, whose intent is in the journal by now."""
 
     step: str
     host: str
-    operation: Operation
+    operation: Operation | HookCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Lookup:
 
     step: str
     host: str
-    operation: Operation
+    operation: Operation | HookCall
     at_s: float
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 
 from fleetctl.engine.events import Effect, Report, Sample
-from fleetctl.engine.operate import dispatch
+from fleetctl.engine.operate import GOING_DOWN, dispatch
 from fleetctl.engine.progress import halt, skip_node
 from fleetctl.engine.rollout import FLEET, Halt, NodeState, Rollout, Status, StepState
 from manifests.errors import ExitCode
@@ -153,7 +153,7 @@ def _why_not(rollout: Rollout, state: StepState) -> str:
         return ""  # it is to go: the budgets are about those that stay
     floor = state.step.floor
     if not state.step.disrupts:
-        if state.step.kind not in (StepKind.STOP, StepKind.DESTROY) or node.action is Action.DESTROY:
+        if state.step.kind not in GOING_DOWN or node.action is Action.DESTROY:
             return ""  # an end that is declared is accepted downtime, and the budget does not count the node
         # It was down when the plan was made and has come back since: it counts like any other now.
         floor = Floor.ROLLING if floor is Floor.NONE else floor
@@ -166,10 +166,10 @@ def _slot(rollout: Rollout, node: NodeState) -> str:
     settings = rollout.plan.rollout
     if rollout.disrupted >= settings.window:
         return f"{rollout.disrupted} of {settings.window} nodes are under way"
-    per_host = settings.max_unavailable_per_host
-    down = rollout.down_on.get(node.host, 0)
-    if per_host is not None and down + 1 > per_host:
-        return f"{down} of at most {per_host} nodes are down on {node.host}"
+    for domain, limit in node.domains:
+        down = rollout.down_in.get(domain, 0)
+        if down + 1 > limit:
+            return f"{down} of at most {limit} nodes are down in {domain}"
     return ""
 
 

@@ -9,6 +9,7 @@ from threading import Lock
 
 from executors.clock import Clock
 from executors.driver import Driver, DriverError, ProbeResult, Resolve
+from executors.hooks import HookCall, HookPlace, Hooks
 from executors.outcome import Outcome, rejected, unknown
 from executors.transport import OutcomeLost, TransportError
 from fleetctl.engine.events import Lookup, Perform, Performed, Probe, Probed, Sampled, Stage, Staged, Told
@@ -32,7 +33,10 @@ Observe = Callable[
 
 @dataclass
 class Hands:
-    """Drivers, one for each place and kept while the run lasts, and what they need. Safe for several threads."""
+    """Drivers, one for each place and kept while the run lasts, and what they need. Safe for several threads.
+
+    `hooks` is where those run that run here.
+    """
 
     hosts: Mapping[str, Host]
     drivers: Drivers
@@ -41,6 +45,7 @@ class Hands:
     observe: Observe
     clock: Clock
     leases: Leases
+    hooks: Hooks | None = None
     made: dict[tuple[str, str], Driver] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
@@ -84,8 +89,11 @@ class Hands:
         operation = effect.operation
         try:
             self.leases.check(lease)
-            secrets = self.secrets(operation.spec)
-            outcome = self.driver(effect.host, operation.spec.substrate).perform(operation, secrets)
+            if isinstance(operation, HookCall):
+                outcome = self._hooks(effect.host, operation).perform(operation)
+            else:
+                secrets = self.secrets(operation.spec)
+                outcome = self.driver(effect.host, operation.spec.substrate).perform(operation, secrets)
         except LeaseLost as e:
             outcome = rejected("engine.stale_epoch", e.message)
         except OutcomeLost as e:
@@ -102,12 +110,26 @@ class Hands:
     def lookup(self, effect: Lookup) -> Performed:
         operation = effect.operation
         try:
-            outcome = self.driver(effect.host, operation.spec.substrate).lookup(operation)
+            if isinstance(operation, HookCall):
+                outcome = self._hooks(effect.host, operation).lookup(operation)
+            else:
+                outcome = self.driver(effect.host, operation.spec.substrate).lookup(operation)
         except FleetctlError as e:
             outcome = unknown(e.code, e.message)
         except OSError as e:
             outcome = unknown("engine.os_error", str(e))
         return self._performed(effect.step, operation.attempt, outcome, By.LOOKUP)
+
+    def _hooks(self, host: str, call: HookCall) -> Hooks:
+        """Where a hook runs; raises DriverError where none can."""
+        if call.where == "here":
+            if self.hooks is None:
+                raise DriverError("no hooks can be run here", code="hook.nowhere")
+            return self.hooks
+        driver = self.driver(host, "host")
+        if not isinstance(driver, HookPlace):
+            raise DriverError(f"host {host} runs no hooks", code="hook.nowhere")
+        return driver.hooks()
 
     def probe(self, effect: Probe) -> Probed:
         try:

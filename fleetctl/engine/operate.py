@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from executors.driver import Operation
 from executors.outcome import Outcome, OutcomeState
+from fleetctl.engine.asking import asked, record, request
 from fleetctl.engine.events import Effect, Finish, Journal, Lookup, Perform, Performed, Report
 from fleetctl.engine.progress import fail, halt, succeed
 from fleetctl.engine.rollout import Halt, NodeState, Rollout, Status, StepState
@@ -24,25 +24,24 @@ from fleetctl.ledger.operations import (
     Verdict,
     admit,
     move,
-    operation_id,
-    request_sha256,
 )
 from manifests.errors import ExitCode
-from planner.plan import Precondition, StepKind
-from planner.spec import NodeSpec, fields
+from planner.plan import StepKind
 
 LOOKUP_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 5.0)
 """When a lost answer is looked for: soon, because most are there at once, and for 11 s in all, because a
 script that still runs on the host needs time to end. After that a person has to look."""
+DRAINING = frozenset({StepKind.PRE_DRAIN, StepKind.DRAIN})
+"""Steps after which a node that still runs is not meant to serve."""
+GOING_DOWN = DRAINING | {StepKind.STOP, StepKind.DESTROY}
 PLACING = frozenset({StepKind.CREATE, StepKind.RELOAD, StepKind.ADOPT})
 
 
 def dispatch(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
     """Records intent and dispatch, and asks for the effect; what must not be dispatched fails its step."""
     node = state.node
-    assert node is not None and state.spec is not None, "only effects on nodes are operations"
-    operation = _operation(rollout, state, node, state.spec)
-    request = _request(operation)
+    operation = asked(rollout, state)
+    hashed = request(operation)
     previous, known = state.record, None
     if previous is not None and previous.operation_id == operation.operation_id:
         previous, known = None, previous
@@ -52,54 +51,54 @@ def dispatch(rollout: Rollout, state: StepState, out: list[Effect], now_s: float
                 operation.operation_id,
                 operation.attempt,
                 operation.uid,
-                operation.generation,
-                request,
+                state.step.generation,
+                hashed,
                 operation.epoch,
             ),
             known,
             previous,
-            node_generation=0 if state.step.kind is StepKind.ADOPT else node.generation,
+            node_generation=0 if node is None or state.step.kind is StepKind.ADOPT else node.generation,
             epoch=rollout.identity.epoch,
         )
     except AdmissionRefused as e:
         fail(rollout, state, e.message, out, now_s)
         return
     assert verdict in (Verdict.NEW, Verdict.DISPATCH), "what was sent before is looked up, not dispatched"
-    state.operation = operation
+    state.asked = operation
     bodies = []
     if verdict is Verdict.NEW:
-        state.record = _record(rollout, operation, request, state.key)
+        state.record = record(rollout, state, operation, hashed)
         rollout.operations += 1
         bodies.append(entries.operation(state.record))
     bodies.append(entries.operation(_moved(rollout, state, State.DISPATCHED, By.ENGINE)))
     out.append(Journal(tuple(bodies)))
-    _begin(rollout, state, node, now_s)
-    out.append(Report("step", state.step.node, f"{operation.effect.value} begins", since_s=now_s))
+    _begin(rollout, state, now_s)
+    out.append(Report("step", state.step.node, f"{state.step.kind.value} begins", since_s=now_s))
     out.append(Perform(state.key, state.step.host, operation))
 
 
 def opens(state: StepState) -> bool:
     """Whether this step is the first of its node to take effect, or the one that takes it down."""
-    assert state.node is not None
+    if state.node is None:
+        return False
     done = [s for s in state.node.steps if s.status is Status.DONE]
     return not done or (goes_down(state) and not any(goes_down(s) for s in done))
 
 
 def goes_down(state: StepState) -> bool:
     """Whether a node does not serve after this step."""
-    return state.step.disrupts or state.step.kind in (StepKind.STOP, StepKind.DESTROY)
+    return state.step.disrupts or state.step.kind in GOING_DOWN
 
 
 def look_up(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
     """Takes up an operation that another process, now gone, had dispatched: its answer can only be looked up."""
-    node = state.node
-    assert node is not None and state.spec is not None and state.record is not None
-    state.operation = _operation(rollout, state, node, state.spec)
+    assert state.record is not None
+    state.asked = asked(rollout, state)
     if state.record.state is State.DISPATCHED:
-        record = _moved(rollout, state, State.UNKNOWN, By.ENGINE, {"code": "engine.cut_off"})
-        out.append(Journal((entries.operation(record),)))
-    _begin(rollout, state, node, now_s)
-    out.append(Lookup(state.key, state.step.host, state.operation, now_s))
+        moved = _moved(rollout, state, State.UNKNOWN, By.ENGINE, {"code": "engine.cut_off"})
+        out.append(Journal((entries.operation(moved),)))
+    _begin(rollout, state, now_s)
+    out.append(Lookup(state.key, state.step.host, state.asked, now_s))
 
 
 def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
@@ -107,7 +106,7 @@ def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
     state = rollout.steps[event.step]
     if state.status is not Status.RUNNING or state.attempt != event.attempt:
         return  # of an attempt that was settled before
-    assert state.record is not None and state.operation is not None
+    assert state.record is not None and state.asked is not None
     outcome, now_s = event.outcome, event.now_s
     if outcome.state is OutcomeState.UNKNOWN:
         _unknown(rollout, state, event, out)
@@ -118,15 +117,15 @@ def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
     to = State(outcome.state.value)
     if event.by is By.LOOKUP and to is State.REJECTED:
         to = State.FAILED  # what the lookup proves is that it was not performed
-    record = _moved(rollout, state, to, event.by, _evidence(outcome))
-    bodies = [entries.operation(record)]
+    moved = _moved(rollout, state, to, event.by, _evidence(outcome))
+    bodies = [entries.operation(moved)]
     if to is State.SUCCEEDED:
         bodies += _performed(rollout, state, outcome, now_s)
     out.append(Journal(tuple(bodies)))
     if to is State.SUCCEEDED:
         _report(state, f"{state.step.kind.value} done", out)
         succeed(rollout, state, out, now_s)
-    elif record.not_performed and event.by is By.LOOKUP and state.attempt < ATTEMPTS_MAX:
+    elif moved.not_performed and event.by is By.LOOKUP and state.attempt < ATTEMPTS_MAX:
         if rollout.interrupted is not None:
             fail(rollout, state, "interrupted before it was performed", out, now_s)
             return
@@ -143,36 +142,44 @@ def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
         fail(rollout, state, outcome.detail or outcome.code, out, now_s)
 
 
+def enter(rollout: Rollout, state: StepState, node: NodeState, now_s: float) -> None:
+    """A step of this node begins, or is known to have begun."""
+    rollout.enter(node)
+    node.touched = True
+    if state.step.kind in DRAINING:
+        node.drained = True
+    if goes_down(state):
+        rollout.disrupt(node, now_s)
+
+
 def left(rollout: Rollout, state: StepState) -> Record:
     """The operator told us to leave: nobody hears the answer of what is under way."""
     return _moved(rollout, state, State.UNKNOWN, By.ENGINE, {"code": "engine.left"})
 
 
-def _begin(rollout: Rollout, state: StepState, node: NodeState, now_s: float) -> None:
-    rollout.enter(node)
-    node.touched = True
-    if goes_down(state):
-        rollout.disrupt(node, now_s)
+def _begin(rollout: Rollout, state: StepState, now_s: float) -> None:
+    if state.node is not None:
+        enter(rollout, state, state.node, now_s)
     state.status, state.begun_s, state.lookups = Status.RUNNING, now_s, 0
     rollout.running[state.key] = state
 
 
 def _unknown(rollout: Rollout, state: StepState, event: Performed, out: list[Effect]) -> None:
-    assert state.operation is not None and state.record is not None
+    assert state.asked is not None and state.record is not None
     if state.record.state is State.DISPATCHED:
-        record = _moved(rollout, state, State.UNKNOWN, By.ANSWER, _evidence(event.outcome))
-        out.append(Journal((entries.operation(record),)))
+        moved = _moved(rollout, state, State.UNKNOWN, By.ANSWER, _evidence(event.outcome))
+        out.append(Journal((entries.operation(moved),)))
         _report(state, f"{state.step.kind.value}: the answer was lost; looking it up", out)
     if state.lookups < len(LOOKUP_DELAYS_S):
         delay_s = LOOKUP_DELAYS_S[state.lookups]
         state.lookups += 1
-        out.append(Lookup(state.key, state.step.host, state.operation, event.now_s + delay_s))
+        out.append(Lookup(state.key, state.step.host, state.asked, event.now_s + delay_s))
         return
     state.status = Status.UNSETTLED
     state.error = event.outcome.detail or event.outcome.code
     rollout.running.pop(state.key)
     rollout.unsettled[state.key] = state
-    reason = f"{state.step.node}: what became of {state.step.kind.value} is unknown ({state.error})"
+    reason = f"{state.step.node or rollout.identity.fleet}: what became of {state.step.kind.value} is unknown ({state.error})"
     halt(rollout, Halt("unknown", ExitCode.UNKNOWN, reason), out)
 
 
@@ -187,12 +194,13 @@ def _fenced(rollout: Rollout, state: StepState, outcome: Outcome, by: By, out: l
 def _performed(rollout: Rollout, state: StepState, outcome: Outcome, now_s: float) -> list[entries.Body]:
     """What a successful effect says of its node, for the ledger and for the rollout."""
     node, spec, kind = state.node, state.spec, state.step.kind
-    assert node is not None and spec is not None
+    if node is None or spec is None:
+        return []
     instance = outcome.evidence.get("instance")
     if isinstance(instance, str) and instance:
         node.instance = instance
     if kind is StepKind.START:
-        node.running = True
+        node.running, node.drained = True, False
     elif kind is StepKind.STOP:
         node.running = False
     elif kind is StepKind.DESTROY:
@@ -204,75 +212,6 @@ def _performed(rollout: Rollout, state: StepState, outcome: Outcome, now_s: floa
         node.generation, node.spec = state.step.generation, spec
         return [entries.node_placed(node.uid, node.name, node.group, node.generation, spec)]
     return []
-
-
-def _operation(rollout: Rollout, state: StepState, node: NodeState, spec: NodeSpec) -> Operation:
-    step, identity = state.step, rollout.identity
-    return Operation(
-        operation_id=operation_id(
-            identity.plan_id, identity.fleet, state.key, step.generation, state.attempt
-        ),
-        attempt=state.attempt,
-        fleet=identity.fleet,
-        lineage=identity.lineage,
-        epoch=identity.epoch,
-        node=node.name,
-        uid=node.uid,
-        generation=step.generation,
-        effect=step.kind,
-        spec=spec,
-        fields=fields(spec, rollout.keyed),
-        precondition=_for_driver(step.precondition, node),
-        # What is destroyed to be placed anew keeps its data, whatever is to happen at its end.
-        retain_data=node.steps[-1] is not state or spec.data is None or spec.data.retain,
-        deadline_s=step.deadline_ms / 1000,
-    )
-
-
-def _for_driver(precondition: Precondition | None, node: NodeState) -> Precondition | None:
-    """What the place itself can compare: its own record, which knows nothing of what was changed by hand.
-
-    The configuration that was seen is compared by the engine, by a look of its own (`gates.stale`).
-    """
-    if precondition is None or not node.drifted:
-        return precondition
-    return precondition.model_copy(update={"config_digest": None})
-
-
-def _request(operation: Operation) -> str:
-    """The hash binds the operation to everything that the effect depends on; not to the epoch, which may grow."""
-    precondition = operation.precondition
-    return request_sha256(
-        {
-            "operation_id": operation.operation_id,
-            "attempt": operation.attempt,
-            "fleet": operation.fleet,
-            "lineage": operation.lineage,
-            "uid": operation.uid,
-            "generation": operation.generation,
-            "effect": operation.effect.value,
-            "fields": dict(operation.fields),
-            "precondition": None if precondition is None else precondition.model_dump(mode="json"),
-            "retain_data": operation.retain_data,
-        }
-    )
-
-
-def _record(rollout: Rollout, operation: Operation, request: str, step: str) -> Record:
-    return Record(
-        operation_id=operation.operation_id,
-        attempt=operation.attempt,
-        uid=operation.uid,
-        node=operation.node,
-        generation=operation.generation,
-        effect=operation.effect.value,
-        request_sha256=request,
-        step=step,
-        run=rollout.identity.run,
-        epoch=operation.epoch,
-        state=move(None, State.INTENDED, By.ENGINE),
-        by=By.ENGINE,
-    )
 
 
 def _moved(

@@ -6,7 +6,7 @@ from fleetctl.engine.events import Effect, Journal, Report
 from fleetctl.engine.rollout import Halt, NodeState, Rollout, Status, StepState
 from fleetctl.ledger import entries
 from manifests.errors import ExitCode
-from planner.plan import StepKind
+from planner.plan import HOOKS, StepKind
 
 
 def succeed(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
@@ -41,6 +41,8 @@ def fail(rollout: Rollout, state: StepState, why: str, out: list[Effect], now_s:
         what = f"{state.step.kind.value} on {state.step.host}: {why}"
         _fail_dependents(rollout, state, what)
         rollout.phase_failed = rollout.phase_failed or what
+        if state.step.kind in HOOKS:
+            halt(rollout, Halt("failed", ExitCode.FAILED, what), out)
     else:
         _fail_node(rollout, state.node, why)
     if rollout.reverting:

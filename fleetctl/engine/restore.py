@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetctl.engine import controls, revert
 from fleetctl.engine.events import Effect
-from fleetctl.engine.operate import goes_down, opens
+from fleetctl.engine.operate import enter, opens
 from fleetctl.engine.progress import fail, succeed
 from fleetctl.engine.rollout import Halt, Rollout, Status, StepState
 from fleetctl.ledger.operations import By, Record, State
@@ -63,21 +63,19 @@ def _take_up(rollout: Rollout, state: StepState, record: Record, ignored: list[E
 
 
 def _enter(rollout: Rollout, state: StepState) -> None:
-    assert state.node is not None
-    rollout.enter(state.node)
-    state.node.touched = True
-    if goes_down(state):
-        rollout.disrupt(state.node, 0.0)
+    if state.node is not None:
+        enter(rollout, state, state.node, 0.0)
 
 
 def _know(state: StepState, record: Record) -> None:
     """What a recorded success says of its node; placement itself was replayed from the journal."""
     node = state.node
-    assert node is not None
+    if node is None:
+        return
     instance = record.evidence.get("instance")
     if isinstance(instance, str) and instance:
         node.instance = instance
     if state.step.kind is StepKind.START:
-        node.running = True
+        node.running, node.drained = True, False
     elif state.step.kind in (StepKind.STOP, StepKind.DESTROY):
         node.running = False

@@ -10,8 +10,8 @@ from fleetctl.engine.gates import fresh, want_sample
 from fleetctl.engine.rollout import NodeState, Rollout, Status, StepState, add_step, link
 from fleetctl.engine.tally import count
 from fleetctl.ledger import entries
-from planner.plan import Floor, Precondition, Step, StepKind
-from planner.spec import NodeSpec
+from planner.plan import HOOKS, Floor, Precondition, Step, StepKind, Verdict
+from planner.spec import NodeSpec, hook_of
 
 PREFIX = "revert:"
 VERB = "revert"
@@ -38,7 +38,7 @@ def turn_back(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
         out.append(Report("note", name, f"stays as it is: {why}"))
     if not nodes:
         return False
-    way: Way = [_part(n, n.before) for n in nodes if n.before is not None]
+    way: Way = [_part(n, n.before, backup=_changes_format(rollout, n)) for n in nodes if n.before is not None]
     full = any(_edge(rollout, n) == "full" for n in nodes)
     reason = "" if rollout.halt is None else rollout.halt.reason
     out.append(Journal((entries.control(VERB, ENGINE, way=way, full=full, reason=reason),)))
@@ -64,7 +64,7 @@ def candidates(rollout: Rollout) -> tuple[list[NodeState], list[tuple[str, str]]
             closed.append(
                 (node.name, f"no declared way leads from {_version(node)} back to {node.before.version}")
             )
-        elif node.spec != node.before or not node.available:
+        elif node.spec != node.before or not node.available or node.drained:
             nodes.append(node)
     nodes.sort(key=lambda n: n.available)
     return nodes, closed
@@ -81,23 +81,56 @@ def _edge(rollout: Rollout, node: NodeState) -> str:
     now, before = node.spec, node.before
     if now is None or before is None or now.identity == before.identity:
         return "rolling"
-    for verdict in rollout.plan.verdicts:
-        if verdict.product == now.product and (verdict.from_, verdict.to) == (before.version, now.version):
-            return verdict.reverse
-    return "never"
+    verdict = _verdict(rollout, node)
+    return "never" if verdict is None else verdict.reverse
+
+
+def _verdict(rollout: Rollout, node: NodeState) -> Verdict | None:
+    """What the plan says of the transition that the node has made."""
+    now, before = node.spec, node.before
+    if now is None or before is None:
+        return None
+    edge = (before.version, now.version)
+    return next(
+        (v for v in rollout.plan.verdicts if v.product == now.product and (v.from_, v.to) == edge), None
+    )
 
 
 def _version(node: NodeState) -> str:
     return "" if node.spec is None else node.spec.version
 
 
-def _part(node: NodeState, spec: NodeSpec) -> dict[str, Any]:
+def _changes_format(rollout: Rollout, node: NodeState) -> bool:
+    """Whether the node's data may have changed its format, so that the way back needs a backup as well."""
+    edge = _verdict(rollout, node)
+    return edge is not None and edge.changes_format
+
+
+def _part(node: NodeState, spec: NodeSpec, *, backup: bool) -> dict[str, Any]:
     """One node's part of the way, from where a fresh look found it."""
     seen = node.observed
     generation = node.generation if seen is None else max(seen.generation, node.generation)
     absent = seen is None and not node.unseen
     kinds = kinds_back(node, spec, absent=absent)
-    return {"uid": node.uid, "generation": generation, "absent": absent, "kinds": [k.value for k in kinds]}
+    words = [word for kind in kinds for word in _with_calls(kind, node, spec, kinds, backup=backup)]
+    return {"uid": node.uid, "generation": generation, "absent": absent, "kinds": words}
+
+
+def _with_calls(
+    kind: StepKind, node: NodeState, spec: NodeSpec, kinds: Sequence[StepKind], *, backup: bool
+) -> list[str]:
+    """A step of the way back with the calls that belong before or behind it; a hook as `MOMENT:NUMBER`."""
+    hooks, drain = spec.hooks, spec.drain
+    if kind is StepKind.STOP and not node.drained:
+        calls = [f"{StepKind.PRE_DRAIN.value}:{n}" for n in range(len(hooks.pre_drain))]
+        drains = node.available and (drain.http is not None or drain.command is not None)
+        return [*calls, *([StepKind.DRAIN.value] if drains else []), kind.value]
+    placing = StepKind.DESTROY if StepKind.DESTROY in kinds else StepKind.CREATE
+    if kind is placing and backup:
+        return [*(f"{StepKind.BACKUP.value}:{n}" for n in range(len(hooks.backup))), kind.value]
+    if kind is StepKind.START:
+        return [kind.value, *(f"{StepKind.POST_START.value}:{n}" for n in range(len(hooks.post_start)))]
+    return [kind.value]
 
 
 def prepare(rollout: Rollout, way: Sequence[Mapping[str, Any]], *, full: bool) -> None:
@@ -130,27 +163,46 @@ def _chain(
     full: bool,
 ) -> None:
     spec, placed = node.before, int(part["generation"])
-    kinds = tuple(StepKind(k) for k in part["kinds"])
+    parsed = [word.partition(":") for word in part["kinds"]]
+    kinds = tuple((StepKind(kind), int(number) if number else None) for kind, _, number in parsed)
+    places = any(kind is StepKind.CREATE for kind, _ in kinds)
     assert spec is not None, "only nodes that were healthy before go back"
     node.steps, node.failed = [], ""
     place = (spec.host, *(pin.digest for pin in spec.pins))
     if place not in staged:
         staged[place] = _add(rollout, StepKind.STAGE, None, spec, 0, None, full=full)
     previous = staged[place]
-    for kind in kinds:
-        generation = placed + 1 if StepKind.CREATE in kinds and kind in _NEW else placed
+    down = False
+    for kind, hook in kinds:
+        generation = placed + 1 if places and kind in _AFTER else placed
         guard = None
         if kind in _GUARDED:
             gone = kind is StepKind.CREATE and (part.get("absent", False) or spec.substrate in REMADE)
             guard = Precondition() if gone else Precondition(generation=placed)
-        state = _add(rollout, kind, node, spec, generation, guard, full=full)
+        disrupts = kind in _TAKES_DOWN and not down
+        down = down or disrupts
+        state = _add(rollout, kind, node, spec, generation, guard, full=full, hook=hook, disrupts=disrupts)
         link(rollout, previous.key, state.key)
         previous = state
 
 
 _NEW = (StepKind.CREATE, StepKind.START, StepKind.VERIFY)
 _GUARDED = (StepKind.STOP, StepKind.DESTROY, StepKind.CREATE)
-_FULL = (StepKind.STAGE, StepKind.STOP, StepKind.DESTROY, StepKind.CREATE, StepKind.START, StepKind.VERIFY)
+_AFTER = (*_NEW, StepKind.POST_START)
+_TAKES_DOWN = (StepKind.PRE_DRAIN, StepKind.DRAIN, StepKind.STOP, StepKind.DESTROY)
+# Where all stop before any changes: the phase of each kind.
+_FULL = {
+    StepKind.STAGE: 0,
+    StepKind.PRE_DRAIN: 1,
+    StepKind.DRAIN: 1,
+    StepKind.STOP: 1,
+    StepKind.BACKUP: 2,
+    StepKind.DESTROY: 3,
+    StepKind.CREATE: 4,
+    StepKind.START: 5,
+    StepKind.POST_START: 5,
+    StepKind.VERIFY: 6,
+}
 
 
 def kinds_back(node: NodeState, spec: NodeSpec, *, absent: bool) -> tuple[StepKind, ...]:
@@ -176,11 +228,14 @@ def _add(
     guard: Precondition | None,
     *,
     full: bool,
+    hook: int | None = None,
+    disrupts: bool = False,
 ) -> StepState:
     number = rollout.reverts
     rollout.reverts += 1
-    disrupts = kind in (StepKind.STOP, StepKind.DESTROY)
     deadline_ms = spec.health.deadline if kind is StepKind.VERIFY else spec.drain.timeout + GRACE_MS
+    if kind in HOOKS and hook is not None:
+        deadline_ms = hook_of(spec, kind.value, hook).timeout + GRACE_MS
     step = Step(
         id=len(rollout.steps),
         kind=kind,
@@ -188,7 +243,8 @@ def _add(
         uid=None if node is None else node.uid,
         host=spec.host,
         generation=generation,
-        phase=_FULL.index(kind) if full else 0,
+        hook=hook,
+        phase=_FULL[kind] if full else 0,
         precondition=guard,
         disrupts=disrupts,
         floor=Floor.HARD if disrupts and not full else Floor.NONE,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from executors.driver import Operation
+from executors.hooks import HookCall
 from fleetctl.ledger.operations import Record
 from manifests.errors import ExitCode
 from planner.change import Action
@@ -20,6 +21,7 @@ from planner.observed import ObservedNode
 from planner.plan import Budget, FleetPlan, Step
 from planner.recorded import RecordedNode
 from planner.spec import NodeSpec
+from planner.spread import Spread, spreads
 
 FLEET = "fleet"
 LOOKS_EACH_MAX = 256
@@ -70,7 +72,7 @@ class StepState:
     status: Status = Status.WAITING
     attempt: int = 1
     record: Record | None = None
-    operation: Operation | None = None
+    asked: Operation | HookCall | None = None
     lookups: int = 0
     begun_s: float = 0.0
     deadline_s: float = 0.0
@@ -85,7 +87,9 @@ class StepState:
 class NodeState:
     """One node of the fleet. `generation` and `spec` are what is placed, `before` what it was last healthy with.
 
-    `counts`: it is one of those that the budgets are about; one that is to go is not. `under_way`: steps of it were begun and it is not done. `disrupted`: we took it down, and it is not back.
+    `counts`: it is one of those that the budgets are about; one that is to go is not. `under_way`: steps of it were begun and it is not done. `disrupted`: we took it down, and it is not back. `domains`
+    are its failure domains, each with how many nodes of it may be down. `version_before`: what it ran when the plan
+    was made. `drained`: it was told to serve no more, and has not been started since.
     """
 
     uid: str
@@ -111,6 +115,9 @@ class NodeState:
     healthy: bool = False
     gone: bool = False
     failed: str = ""
+    domains: tuple[tuple[str, int], ...] = ()
+    version_before: str = ""
+    drained: bool = False
 
 
 @dataclass(slots=True)
@@ -142,7 +149,7 @@ class Rollout:
     steps: dict[str, StepState] = field(default_factory=dict)
     nodes: dict[str, NodeState] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
-    down_on: dict[str, int] = field(default_factory=dict)
+    down_in: dict[str, int] = field(default_factory=dict)
     phase: int = 0
     phases: list[int] = field(default_factory=list)
     pending: dict[int, int] = field(default_factory=dict)
@@ -181,6 +188,10 @@ class Rollout:
     dirty: bool = True
     timers: list[tuple[float, int, str, str, int]] = field(default_factory=list)
     ticket: int = 0
+    spreads: tuple[Spread, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spreads = spreads(self.plan.rollout)
 
     @property
     def may_begin(self) -> bool:
@@ -198,7 +209,7 @@ class Rollout:
             return
         node.available = available
         change = 1 if available else -1
-        self.down_on[node.host] = self.down_on.get(node.host, 0) - change
+        self._count_down(node, -change)
         if node.counts:
             for name in (FLEET, f"group/{node.group}"):
                 scope = self.scopes.get(name)
@@ -208,14 +219,24 @@ class Rollout:
     def add_node(self, node: NodeState) -> None:
         """Takes a node into account; nodes are unavailable until a fact says otherwise."""
         self.nodes[node.uid] = node
+        labels = {} if node.spec is None else node.spec.labels
+        planned = self.plan.specs.get(node.name)
+        if planned is not None and node.action is not Action.DESTROY:
+            labels = planned.labels
+        domains = ((spread.domain(node.host, labels), spread.limit) for spread in self.spreads)
+        node.domains = tuple((domain, limit) for domain, limit in domains if domain is not None)
         if not node.gone:
-            self.down_on[node.host] = self.down_on.get(node.host, 0) + 1
+            self._count_down(node, 1)
 
     def remove_node(self, node: NodeState, now_s: float) -> None:
         """A destroyed node counts nowhere any more."""
         self.set_available(node, False, now_s)
         node.gone = True
-        self.down_on[node.host] -= 1
+        self._count_down(node, -1)
+
+    def _count_down(self, node: NodeState, change: int) -> None:
+        for domain, _ in node.domains:
+            self.down_in[domain] = self.down_in.get(domain, 0) + change
 
     def disrupt(self, node: NodeState, now_s: float) -> None:
         """We take it down ourselves, and know it before any sample does."""
@@ -315,6 +336,7 @@ def build(
                 counts=change.action is not Action.DESTROY,
                 drifted=change.drift,
                 gone=known is not None and known.destroyed,
+                version_before="" if change.before is None else change.before.version,
             )
         )
     for uid, known in recorded.items():

@@ -77,7 +77,7 @@ def on_sampled(rollout: Rollout, begun_s: float, out: list[Effect], now_s: float
         node = state.node
         if node is None or node.observed is None or state.status is not Status.RUNNING:
             continue
-        if state.operation is not None or begun_s <= state.begun_s:
+        if state.asked is not None or begun_s <= state.begun_s:
             continue
         seen = node.observed
         if seen.state is NodeState.EXITED and seen.generation == state.step.generation:

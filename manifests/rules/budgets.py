@@ -10,8 +10,9 @@ from fractions import Fraction
 
 from manifests.bounds import resolve
 from manifests.manifest import Key, Path
-from manifests.rules.review import Review, fleet_key, size
-from manifests.schema.fleet import Fleet
+from manifests.rules.review import Review, fleet_key, listed, size
+from manifests.schema.fleet import Fleet, Group
+from manifests.suggest import did_you_mean
 
 
 def check(review: Review) -> None:
@@ -37,6 +38,7 @@ def check(review: Review) -> None:
                     budget.reserve,
                 )
         _canary(review, fleet, count)
+        _labels(review, fleet)
 
 
 def arithmetic(bound: int | str, count: int) -> str:
@@ -111,3 +113,30 @@ def _canary(review: Review, fleet: Fleet, count: int) -> None:
             ("rollout", "canary", "count"),
             f"write {count - 1} or less" if count > 1 else "remove `canary`",
         )
+
+
+def _labels(review: Review, fleet: Fleet) -> None:
+    """A bound per label is about every node, so every node says where it belongs."""
+    for label in fleet.rollout.max_unavailable_per_label:
+        without = [
+            name for group in fleet.groups if label not in group.labels for name in _unlabelled(group, label)
+        ]
+        if without:
+            known = {k for group in fleet.groups for k in group.labels}
+            known |= {k for group in fleet.groups for node in group.nodes or () for k in node.labels}
+            review.error(
+                "rollout.label",
+                "A bound is about a label that nodes do not have",
+                f"Without label {label}: {listed(without)}.",
+                fleet_key(fleet),
+                ("rollout", "max_unavailable_per_label", label),
+                (None if label in known else did_you_mean(label, known))
+                or f"write `labels: {{{label}: …}}` in their groups or nodes",
+            )
+
+
+def _unlabelled(group: Group, label: str) -> list[str]:
+    """The nodes of a group without the label, or the group itself where it only counts them."""
+    if group.nodes is None:
+        return [f"group {group.name}"] if size(group) else []
+    return [node.name for node in group.nodes if label not in node.labels]

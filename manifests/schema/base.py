@@ -128,7 +128,8 @@ Name = Annotated[
     Field(pattern=rf"^{NAME_PATTERN}$", description="1-63 characters: a-z, 0-9, inner hyphens"),
 ]
 LABEL_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
-Labels = dict[Annotated[str, Field(pattern=rf"^{LABEL_PATTERN}$")], Text]
+LabelName = Annotated[str, Field(pattern=rf"^{LABEL_PATTERN}$")]
+Labels = dict[LabelName, Text]
 """Free names and texts; both end up in labels of substrates."""
 REFERENCE_PATTERN = r"^(env|file|command|aws-sm|aws-ssm):\S.*$"
 SecretRefText = Annotated[str, Field(pattern=REFERENCE_PATTERN), NO_TEMPLATE]

@@ -28,6 +28,9 @@ class Evidence(Model):
 class Pair(Model):
     """A directed transition. `reverse` left out means never: the way back is not declared.
 
+    `changes_format`: the new version writes data that the old one cannot read, so a backup has to be made of
+    each node first (`rollout.hooks.backup`); it holds for the way back as well.
+
     Of several pairs between the same versions, the first whose `when` holds is the one; one without `when`
     comes last.
     """
@@ -36,6 +39,7 @@ class Pair(Model):
     to: Version
     mode: Mode
     reverse: Reverse = "never"
+    changes_format: bool = False
     evidence: Evidence | None = None
     when: When | None = None
     reason: Text | None = None

@@ -11,6 +11,7 @@ from manifests.schema.base import (
     Bound,
     DurationMs,
     FileMode,
+    LabelName,
     Labels,
     Model,
     Name,
@@ -166,11 +167,56 @@ class Health(Model):
     min_ready: DurationMs = 0
 
 
+class DrainCall(Model):
+    """A request to the node that begins its drain; it must answer `status` (default: any 2xx)."""
+
+    method: Literal["POST", "PUT", "GET"] = "POST"
+    path: Template
+    port: Port | None = None
+    status: Annotated[int, Field(ge=100, le=599)] | None = None
+
+
+class Drained(Model):
+    """What tells that a node has drained: a request that is answered well, or a command that exits 0."""
+
+    http: HttpProbe | None = None
+    command: CommandProbe | None = None
+
+
 class Drain(Model):
-    """How a node is asked to stop: the signal, then SIGKILL after the timeout."""
+    """How a node is asked to stop: the call where there is one, then the signal, and SIGKILL after the timeout.
+
+    The call, and the wait for `until`, take at most `timeout`; then the signal follows all the same.
+    """
 
     signal: Signal = "TERM"
     timeout: DurationMs = 30_000
+    http: DrainCall | None = None
+    command: CommandProbe | None = None
+    until: Drained | None = None
+
+
+class Hook(Model):
+    """A program of the operator's at a moment of the rollout. Any exit status but 0, or its timeout, fails it.
+
+    `where`: here, beside fleetctl, or on the node's host.
+    """
+
+    command: Annotated[tuple[Template, ...], Field(min_length=1)]
+    where: Literal["here", "host"] = "here"
+    timeout: DurationMs = 60_000
+
+
+class Hooks(Model):
+    """The moments: before and after the whole rollout; of each node that moves before it is drained, after its
+    start, and, where a version of another format follows, between its stop and that version.
+    """
+
+    pre_rollout: tuple[Hook, ...] = ()
+    pre_drain: tuple[Hook, ...] = ()
+    backup: tuple[Hook, ...] = ()
+    post_start: tuple[Hook, ...] = ()
+    post_rollout: tuple[Hook, ...] = ()
 
 
 class Canary(Model):
@@ -192,8 +238,10 @@ class Rollout(Model):
     max_unavailable: Bound = 1
     reserve: Bound = 0
     max_unavailable_per_host: Annotated[int, Field(ge=1)] | None = None
+    max_unavailable_per_label: dict[LabelName, Annotated[int, Field(ge=1)]] = {}
     canary: Canary | None = None
     drain: Drain = Drain()
+    hooks: Hooks = Hooks()
     max_failures: Annotated[int, Field(ge=0)] = 0
     progress_deadline: DurationMs = 600_000
     auto_revert: bool = False

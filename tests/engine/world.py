@@ -198,6 +198,8 @@ class FakeDriver:
             node.instance += 1
             node.running, node.exited = node.version not in world.dead, node.version in world.dead
             return succeeded(instance=str(node.instance))
+        if op.effect is StepKind.DRAIN:
+            return succeeded() if node.running else rejected("fake.not_running")
         if op.effect is StepKind.DESTROY:
             node.destroyed, node.running = True, False
             return succeeded()

@@ -15,7 +15,7 @@ TOOLS = (
     "readlink rm rmdir sed sha256sum sleep stat su sync tail test timeout touch tr true uname wc xargs"
 ).split()
 # Used when they are there.
-EXTRA = ("flock", "setsid")
+EXTRA = ("flock", "setsid", "find")
 NAMES = ("system", "busybox", "bare")
 
 

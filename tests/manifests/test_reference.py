@@ -60,18 +60,18 @@ def test_every_key_is_explained_by_a_comment(kind: str) -> None:
 
 def test_the_examples_load_together() -> None:
     manifests = load([REFERENCE])
-    assert sorted(manifests.fleets) == ["hello"]
+    assert sorted(manifests.fleets) == ["hello", "worker"]
     assert manifests.warnings == ()
 
 
 def test_explain_gives_the_key_with_its_value_and_nothing_of_the_next() -> None:
-    assert explain("fleet.rollout.drain") == (
-        "# How a node is asked to stop.\n"
-        "drain:\n"
-        "  # The signal: TERM (the default), INT, HUP, QUIT, USR1 or USR2.\n"
-        "  signal: TERM\n"
-        "  # After this, SIGKILL (default 30s).\n"
-        "  timeout: 20s\n"
+    assert explain("fleet.groups.data") == (
+        "# The node's own data; without it a node has none, and may be placed elsewhere.\n"
+        "data:\n"
+        "  # The folder, relative to the node's own (default: data). Known to templates as node.data_dir.\n"
+        "  path: data\n"
+        "  # Whether it stays when the node is destroyed (the default).\n"
+        "  retain: true\n"
     )
 
 

@@ -154,6 +154,7 @@ class World:
         self.unreachable: set[str] = set()
         self.secrets = dict(secrets or {})
         self.arch: dict[str, str] = {}
+        self.called: list[tuple[StepKind, str | None]] = []
 
     def snapshot(self) -> Snapshot:
         hosts = []
@@ -216,7 +217,8 @@ class World:
 
     def perform(self, fleet_plan: FleetPlan, step: Step) -> None:
         self.serial += 1
-        if step.kind is StepKind.STAGE:
+        if step.kind in (StepKind.STAGE, StepKind.PRE_ROLLOUT, StepKind.POST_ROLLOUT):
+            self.called.append((step.kind, step.uid))
             return
         assert step.uid is not None
         assert step.node is not None
@@ -234,6 +236,18 @@ class World:
                 recorded[step.uid] = RecordedNode(
                     step.uid, step.node, change.group, step.host, spec.port, step.generation, spec
                 )
+            case StepKind.PRE_DRAIN | StepKind.DRAIN:
+                assert node is not None
+                assert node.state in (NodeState.RUNNING, NodeState.PAUSED)
+                node.health = HealthState.FAILING  # out of the balancer, or told to serve nobody
+                self.called.append((step.kind, step.uid))
+            case StepKind.BACKUP:
+                assert node is None or not node.live
+                self.called.append((step.kind, step.uid))
+            case StepKind.POST_START:
+                assert node is not None
+                assert node.live
+                self.called.append((step.kind, step.uid))
             case StepKind.START:
                 assert node is not None
                 node.state, node.health = NodeState.RUNNING, HealthState.UNKNOWN

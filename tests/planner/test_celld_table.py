@@ -26,11 +26,20 @@ ROWS: list[tuple[str, str, dict[str, str], str, str]] = [
 ]
 
 
-def wanted(version: str, env: dict[str, Any], *, v: str = "", **values: Any) -> Manifests:
+# The rows over which data changes its format, so that a backup is mandatory.
+FORMATS = [("0.1.0", "0.2.0"), ("0.3.0", "0.4.0"), ("0.4.0", "0.4.1"), ("0.5.1", "0.6.0")]
+BACKUP = {"hooks": {"backup": ({"command": ("./save-bucket",)},)}}
+
+
+def wanted(
+    version: str, env: dict[str, Any], *, v: str = "", rollout: Any = BACKUP, **values: Any
+) -> Manifests:
     body = group(process={"command": ("celld",), "env": env})
     pin = {"product": "celld", "version": v + version}
     docs = manifests(
-        fleet(version, body, release=pin), releases=[release(v + x, "celld") for x in VERSIONS], **values
+        fleet(version, body, release=pin, rollout=dict(rollout)),
+        releases=[release(v + x, "celld") for x in VERSIONS],
+        **values,
     )
     return with_tables(docs)
 
@@ -100,3 +109,12 @@ def test_a_pair_of_the_manifests_goes_before_one_that_ships() -> None:
 
 def test_other_products_have_no_table() -> None:
     assert tables(["hello"]) == ()
+
+
+@pytest.mark.parametrize(("old", "new", "env"), [(row[0], row[1], row[2]) for row in ROWS])
+def test_rows_that_change_the_format_want_a_backup(old: str, new: str, env: dict[str, str]) -> None:
+    world = World()
+    world.reach(wanted(old, env, rollout={}))
+    plan = world.plan(wanted(new, env, rollout={}), accept_downtime=True).fleets[0]
+    changes = (old, new) in FORMATS and not env
+    assert [r.code for r in plan.refusals] == (["compat.no-backup"] if changes else [])

@@ -122,10 +122,10 @@ UNREADABLE = {
     "NULs": b"\0" * 100,
     "not JSON": b"kind: Fleet\n",
     "a list": b"[]",
-    "another document": b'{"format_version":"1.0"}',
+    "another document": b'{"format_version":"1.1"}',
     "too deep": b"[" * 100_000,
     "an unknown key": edited(GOOD, b'"created_at"', b'"surprise":1,"created_at"'),
-    "a newer format": edited(GOOD, b'"format_version":"1.0"', b'"format_version":"2.0"'),
+    "a newer format": edited(GOOD, b'"format_version":"1.1"', b'"format_version":"2.0"'),
     "another type": edited(GOOD, b'"id":0', b'"id":"0"'),
     "not UTF-8": edited(GOOD, b"localhost", b"local\xffost"),
 }

@@ -18,7 +18,7 @@ from planner.spec import fields
 from tests.planner.fleets import World
 from tests.planner.worlds import Case, cases
 
-DOWN = ("stop", "reload")
+DOWN = ("pre_drain", "drain", "stop", "reload")
 many = settings(
     max_examples=60,
     deadline=None,
@@ -88,7 +88,17 @@ class Scheduler:
                 return False
         limit = self.plan.rollout.max_unavailable_per_host
         on_host = Counter(self.changes[u].host for u in self.down)
-        return limit is None or on_host[change.host] < limit
+        if limit is not None and on_host[change.host] >= limit:
+            return False
+        for label, limit in self.plan.rollout.max_unavailable_per_label.items():
+            beside = Counter(self._label(self.changes[u].node, label) for u in self.down)
+            own = self._label(change.node, label)
+            if own is not None and beside[own] >= limit:
+                return False
+        return True
+
+    def _label(self, node: str, label: str) -> str | None:
+        return self.plan.specs[node].labels.get(label)
 
 
 def planned(case: Case) -> FleetPlan:
@@ -234,3 +244,47 @@ def test_never_does_a_plan_reach_past_its_targets(case: Case) -> None:
         if step.node is not None:
             change = next(c for c in plan.changes if c.uid == step.uid)
             assert options.covers("hello", change.group, change.node, change.host)
+
+
+@many
+@given(cases(), st.integers(0, 2**32))
+def test_never_does_data_change_its_format_without_a_backup_before(case: Case, seed: int) -> None:
+    plan = planned(case)
+    changing = {(v.from_, v.to) for v in plan.verdicts if v.changes_format and not v.together}
+    order = Scheduler(plan, case.world, seed).run()
+    kinds: dict[str, list[str]] = {}
+    for step in order:
+        kinds.setdefault(step.uid or "", []).append(step.kind)
+    for change in plan.changes:
+        edge = (change.before.version if change.before else "", change.after.version if change.after else "")
+        if edge in changing and "create" in kinds.get(change.uid, []):
+            own = kinds[change.uid]
+            assert "backup" in own[: own.index("create")], change
+
+
+@many
+@given(cases(), st.integers(0, 2**32))
+def test_never_is_a_hook_left_out_or_run_twice(case: Case, seed: int) -> None:
+    plan = planned(case)
+    order = Scheduler(plan, case.world, seed).run()
+    ran = Counter((s.kind.value, s.uid, s.hook) for s in order if s.hook is not None)
+    assert set(ran.values()) <= {1}
+    if plan.steps:
+        for moment in ("pre_rollout", "post_rollout"):
+            assert sum(1 for s in order if s.kind == moment) == len(getattr(plan.hooks, moment))
+        others = [s for s in order if s.kind not in ("stage", "pre_rollout", "post_rollout")]
+        if others and plan.hooks.pre_rollout:
+            assert order.index(next(s for s in order if s.kind == "pre_rollout")) < order.index(others[0])
+        if others and plan.hooks.post_rollout:
+            assert order[-1].kind == "post_rollout"
+    for change in plan.changes:
+        own = [s for s in order if s.uid == change.uid]
+        spec = plan.specs.get(own[0].spec or "") if own else None
+        if spec is None:
+            continue
+        stops = sum(1 for s in own if s.kind == "stop")
+        starts = sum(1 for s in own if s.kind == "start")
+        assert sum(1 for s in own if s.kind == "pre_drain") == stops * len(spec.hooks.pre_drain)
+        assert sum(1 for s in own if s.kind == "post_start") == starts * len(spec.hooks.post_start)
+        drains = stops * int(spec.drain.http is not None and change.available)
+        assert sum(1 for s in own if s.kind == "drain") == drains

@@ -24,6 +24,8 @@ PROPERTIES: dict[Callable[..., Any], tuple[Any, ...]] = {
     never.test_never_does_a_new_plan_fail_where_one_was_cut_off: (cases(), SEEDS, st.data()),
     never.test_never_is_a_node_touched_that_is_as_declared: (cases(healthy=True),),
     never.test_never_does_a_plan_reach_past_its_targets: (cases(healthy=True),),
+    never.test_never_does_data_change_its_format_without_a_backup_before: (cases(), SEEDS),
+    never.test_never_is_a_hook_left_out_or_run_twice: (cases(), SEEDS),
 }
 
 

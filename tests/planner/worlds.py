@@ -30,13 +30,20 @@ class Case:
 @st.composite
 def pairs(draw: st.DrawFn) -> Compatibility:
     """Any table over the versions; the first pair is there so that the document is never empty."""
-    declared: dict[tuple[str, str], dict[str, str]] = {}
+    declared: dict[tuple[str, str], dict[str, Any]] = {}
     for i, old in enumerate(VERSIONS):
         for new in VERSIONS[i + 1 :]:
             mode = draw(st.sampled_from(("rolling",) * 6 + ("full", "refuse", None, None)))
             if mode is not None:
                 reverse = draw(st.sampled_from(("rolling",) * 5 + ("full", "never")))
-                declared[old, new] = {"from": old, "to": new, "mode": mode, "reverse": reverse}
+                changes_format = draw(st.sampled_from((False, False, False, True)))
+                declared[old, new] = {
+                    "from": old,
+                    "to": new,
+                    "mode": mode,
+                    "reverse": reverse,
+                    "changes_format": changes_format,
+                }
     declared.setdefault(("1.0.0", "1.1.0"), {"from": "1.0.0", "to": "1.1.0", "mode": "rolling"})
     return compatibility(*declared.values())
 
@@ -53,6 +60,7 @@ def groups(draw: st.DrawFn) -> list[dict[str, Any]]:
             hosts=tuple(draw(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=3, unique=True))),
             port=20000 + 1000 * i,
             health={"http": {}},
+            labels={"rack": draw(st.sampled_from(("r1", "r2")))},
         )
         out.append(body)
     return out
@@ -100,6 +108,16 @@ def rollouts(draw: st.DrawFn) -> dict[str, Any]:
         out["canary"] = {"count": draw(st.integers(1, 3))}
     if draw(st.sampled_from((False, False, True))):
         out["max_unavailable_per_host"] = draw(st.integers(1, 2))
+    if draw(st.sampled_from((False, False, True))):
+        out["max_unavailable_per_label"] = {"rack": draw(st.integers(1, 2))}
+    hook = {"command": ("./hook", "{{ fleet.name }}")}
+    out["hooks"] = {
+        moment: (hook,) * draw(st.sampled_from((0, 0, 1, 2)))
+        for moment in ("pre_rollout", "pre_drain", "post_start", "post_rollout")
+    }
+    out["hooks"]["backup"] = (hook,) * draw(st.sampled_from((0, 1, 1, 1, 2)))
+    if draw(st.booleans()):
+        out["drain"] = {"http": {"path": "/drain/{{ node.name }}"}, "until": {"http": {"path": "/drained"}}}
     return out
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from executors.driver import Operation, ProbeTarget
+from executors.hooks import Hooks
 from executors.outcome import Outcome, unknown
 from executors.transport import OutcomeLost, TransportError
 from manifests.schema.host import Host
@@ -55,6 +56,8 @@ class FaultyWorld(World):
     open_operations: Callable[[], set[str]] = set
     reverts: Callable[[], set[str]] = set
     reserve: int = 0
+    edge: Callable[[str], None] | None = None
+    hooks: Hooks | None = None
 
     def driver(self, host: Host, substrate: str) -> FaultyDriver:
         return FaultyDriver(self, host.name)
@@ -135,6 +138,10 @@ class FaultyWorld(World):
 
 class FaultyDriver(FakeDriver):
     world: FaultyWorld
+
+    def hooks(self) -> Hooks:
+        assert self.world.hooks is not None
+        return self.world.hooks
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         world = self.world

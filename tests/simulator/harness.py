@@ -23,6 +23,7 @@ from planner.spec import NodeSpec
 from tests.engine import plans
 from tests.engine.world import fetch, no_secrets
 from tests.simulator.faulty import Faults, FaultyWorld
+from tests.simulator.hooks import FaultyHooks
 from tests.simulator.scheduler import SimClock, SimPool, SimProcesses
 
 ROUNDS_MAX = 60
@@ -86,6 +87,9 @@ class Sim:
         self.world.reverts = self._reverts
         self.world.before = lambda operation: self._window()
         self.world.answer = self._answered
+        self.world.edge = self._edge
+        self.hooks = FaultyHooks(self.world)
+        self.world.hooks = self.hooks
         self.pid = 100
         self.rivals = 0
         self.armed = False
@@ -165,6 +169,7 @@ class Sim:
             clock=self.clock,
             holder=holder,
             observe=self._observe,
+            hooks=self.hooks,
             pool=lambda: SimPool(self.clock, self.rng, self._between, self.latency_s),
         )
 

@@ -14,6 +14,7 @@ import pytest
 from fleetctl.engine.apply import Result
 from manifests.errors import ExitCode
 from manifests.manifest import Manifests
+from manifests.schema.compatibility import Compatibility
 from planner.check import check
 from planner.make import make
 from planner.observed import Snapshot
@@ -31,6 +32,15 @@ PAIRS = compatibility(
 )
 
 
+MOMENTS = {
+    "pre_rollout": ("here",),
+    "pre_drain": ("here", "host"),
+    "post_start": ("here", "host"),
+    "backup": ("here", "host"),
+    "post_rollout": ("here",),
+}
+
+
 @dataclass
 class Story:
     """One fleet in its simulated world."""
@@ -39,10 +49,11 @@ class Story:
     shape: dict[str, Any]
     groups: tuple[dict[str, Any], ...]
     hosts: tuple[str, ...]
+    compat: Compatibility = PAIRS
 
     def wanted(self, version: str, **changes: Any) -> Manifests:
         made = fleet(version, *self.groups, name=FLEET, rollout={**self.shape, **changes})
-        return manifests(made, compat=(PAIRS,), hosts=[host(name) for name in self.hosts])
+        return manifests(made, compat=(self.compat,), hosts=[host(name) for name in self.hosts])
 
     def seen(self) -> Snapshot:
         made = [host(name) for name in ("localhost", *self.hosts)]
@@ -72,6 +83,7 @@ def story(seed: int) -> Story:
             hosts=hosts,
             port=20000 + 100 * n,
             health={"tcp": {}, "interval": "100ms", "deadline": "5s"},
+            labels={"rack": f"r{n % 2}"},
         )
         for n in range(draw.randint(1, 3))
     )
@@ -87,6 +99,14 @@ def story(seed: int) -> Story:
         shape["canary"] = {"count": 1}
     if draw.random() < 0.3:
         shape["max_unavailable_per_host"] = draw.randint(1, 3)
+    if draw.random() < 0.3:
+        shape["max_unavailable_per_label"] = {"rack": draw.randint(1, 3)}
+    shape["hooks"] = {
+        moment: ({"command": ("./hook", moment), "where": draw.choice(where)},) * draw.choice((0, 0, 1, 2))
+        for moment, where in MOMENTS.items()
+    }
+    if draw.random() < 0.3:
+        shape["drain"] = {"http": {"path": "/drain"}, "until": {"http": {"path": "/drained"}}}
     sim = Sim(Random(seed + 1), latency_s=0.02)
     return Story(sim, shape, groups, hosts)
 
@@ -151,3 +171,45 @@ def test_a_destroyed_fleet_leaves_nothing(seed: int) -> None:
     assert live(it, plan).exit_code is ExitCode.OK
     assert it.sim.world.available() == []
     assert it.sim.recorded().live() == {}
+
+
+@pytest.mark.parametrize("moment", ["pre_rollout", "pre_drain", "post_start", "backup", "post_rollout"])
+@pytest.mark.parametrize("revert", [True, False])
+def test_a_hook_that_fails_fails_the_rollout_and_stops_it(moment: str, revert: bool) -> None:
+    it = story(1)
+    hook = ({"command": ("./hook", moment)},)
+    it.shape |= {"auto_revert": revert, "canary": None, "hooks": {moment: hook}}
+    it.compat = compatibility(
+        {"from": "1.0.0", "to": "1.1.0", "mode": "rolling", "reverse": "rolling", "changes_format": True}
+    )
+    if moment != "backup":
+        it.shape["hooks"]["backup"] = ({"command": ("./save",)},)
+    assert live(it, it.plan("1.0.0")).exit_code is ExitCode.OK
+    it.sim.hooks.failing.add(moment)
+    ran = len(it.sim.hooks.ran)
+    result = live(it, it.plan("1.1.0"))
+    assert (result.exit_code, "hook" in result.summary or "exit status 1" in result.summary) == (
+        ExitCode.FAILED,
+        True,
+    )
+    assert any(call.moment == moment for call in it.sim.hooks.ran[ran:])
+    versions = set(it.sim.world.versions().values())
+    if moment == "pre_rollout" or (revert and moment != "pre_drain"):
+        assert versions == {"1.0.0"}
+    assert it.sim.broken() == []
+
+
+def test_a_change_of_format_without_a_backup_is_refused_and_with_one_saves_every_node() -> None:
+    it = story(2)
+    it.compat = compatibility({"from": "1.0.0", "to": "1.1.0", "mode": "rolling", "changes_format": True})
+    it.shape |= {"hooks": {}, "auto_revert": False}
+    assert live(it, it.plan("1.0.0")).exit_code is ExitCode.OK
+    refused = it.plan("1.1.0")
+    assert [r.code for r in refused.fleets[0].refusals] == ["compat.no-backup"]
+    it.shape["hooks"] = {"backup": ({"command": ("./save", "{{ node.name }}"), "where": "host"},)}
+    assert live(it, it.plan("1.1.0")).exit_code is ExitCode.OK
+    saved = [call for call in it.sim.hooks.ran if call.moment == "backup"]
+    assert sorted(call.argv[1] for call in saved) == sorted(n.name for n in it.sim.recorded().live().values())
+    assert {(c.env["FLEETCTL_VERSION_BEFORE"], c.env["FLEETCTL_VERSION"]) for c in saved} == {
+        ("1.0.0", "1.1.0")
+    }

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from planner.change import Action, Change, Reason
 from planner.explain import sums
+from planner.hooks import told
 from planner.plan import FleetPlan, Plan, Refusal, StepKind, Verdict
 
 GLYPHS = {
@@ -118,6 +119,9 @@ def render_fleet(fleet: FleetPlan, paint: Paint = PLAIN) -> str:
         lines.append(paint("dim", f"      {unchanged} node{'s' if unchanged > 1 else ''} unchanged"))
     if fleet.verdicts:
         lines += ["", "  Compatibility:", *(f"    {_verdict(v, paint)}" for v in fleet.verdicts)]
+    calls = told(fleet)
+    if calls:
+        lines += ["", "  Hooks and drains:", *(f"    {one_line(line)}" for line in calls)]
     order = _order(fleet)
     if order:
         lines += ["", "  Order:", *(f"    {line}" for line in order)]
