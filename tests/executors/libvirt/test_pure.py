@@ -239,7 +239,7 @@ def test_an_instance_is_one_start() -> None:
 
 def test_a_stranger_is_no_node() -> None:
     root = ET.fromstring("<domain type='qemu'><name>x</name></domain>")
-    assert observe.node(observe.Seen("u", observe.RUNNING, 0, 1, root, root), Surroundings()) is None
+    assert not observe.is_ours(observe.Seen("u", observe.RUNNING, 0, 1, root, root))
 
 
 def state(of: observe.Seen) -> State:

@@ -16,7 +16,7 @@ pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
 from executors import registry
 from executors.driver import DriverError, ProbeTarget
-from executors.libvirt import connection, names
+from executors.libvirt import connection, domains, kept, names
 from executors.libvirt.driver import LibvirtDriver
 from executors.outcome import Outcome
 from manifests.digest import sha256
@@ -56,7 +56,8 @@ def driver(libvirt_lab: LibvirtLab) -> Iterator[LibvirtDriver]:
             continue
         if found.isActive():
             found.destroy()
-        found.undefineFlags(made._kept_with(found, retain=False)[0])
+        told = kept.defined(domains.parsed(found.XMLDesc(0)))
+        found.undefineFlags(kept.flags(kept.asked(found, told), made._libvirt, retain=False))
     pool = made._pool.ready(open_)
     for volume in pool.listAllVolumes():
         volume.delete(0)
@@ -342,7 +343,9 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
         "exit status 3: no",
     )
     assert driver.probe(ProbeTarget(UID, of, "domain 999.x")).state is HealthState.FAILING
-    by_agent = driver._connection.read(lambda c: driver._found(driver._domain(c, UID), "agent"))
+    by_agent = driver._connection.read(
+        lambda c: driver._found(domains.find(c, UID, driver._libvirt), "agent")
+    )
     assert by_agent == node.address
 
     libvirt_lab.halt_libvirtd(kill=True)
@@ -359,4 +362,4 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     libvirt_lab.virsh("managedsave", names.domain(UID))
     assert "saved" in seen(driver).detail
     outcome = done(driver, DESTROY, of)
-    assert outcome.detail == "a saved state went with it"
+    assert outcome.detail == "with it went: its saved state"

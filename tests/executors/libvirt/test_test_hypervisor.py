@@ -19,6 +19,7 @@ from executors import registry
 from executors.driver import Driver, ProbeTarget
 from executors.libvirt import definition, names
 from executors.libvirt.driver import LibvirtDriver
+from executors.libvirt.images import Images
 from executors.libvirt.pool import Pool
 from executors.outcome import Outcome
 from manifests.schema.fleet import Drain
@@ -39,11 +40,15 @@ CREATE, START, STOP, RELOAD, DESTROY, ADOPT = (
 HOST = Host(api_version="fleetctl/v1", kind="Host", name="vm", libvirt=Libvirt(uri="test:///default"))
 
 
-class Believed(Pool):
-    """A pool that makes volumes and is told their content."""
+class Dry(Pool):
+    """A pool that makes volumes without their bytes."""
 
-    def _upload(self, connection: Any, name: str, source: Any, size_b: int, mode: str) -> None:
+    def upload(self, connection: Any, name: str, source: Any, size_b: int, mode: str) -> None:
         self.make(connection, name, size_b, "raw")
+
+
+class Believed(Images):
+    """Images that are what their names say."""
 
     def _digest(self, connection: Any, name: str) -> str:
         return names.image_digest(name) or ""
@@ -58,7 +63,8 @@ def pinned(**change: Any) -> NodeSpec:
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[LibvirtDriver]:
     made = cast("LibvirtDriver", registry.driver(HOST, "qemu"))
-    made._pool = Believed("fleetctl", "/pool", made._libvirt, made._clock)
+    made._pool = Dry("fleetctl", "/pool", made._libvirt, made._clock)
+    made._images = Believed(made._pool, made._libvirt, made._clock)
     (tmp_path / "bytes").write_bytes(b"x")
     for pin in pinned().pins:
         made.stage(pin, str(tmp_path / "bytes"))
@@ -261,7 +267,7 @@ def test_a_snapshot_goes_with_the_domain(driver: LibvirtDriver) -> None:
     do(driver, CREATE)
     raw(driver).snapshotCreateXML("<domainsnapshot><name>one</name></domainsnapshot>", 0)
     outcome = do(driver, DESTROY)
-    assert (outcome.code, outcome.detail) == ("libvirt.gone", "1 snapshots went with it")
+    assert (outcome.code, outcome.detail) == ("libvirt.gone", "with it went: 1 snapshot (one)")
 
 
 def test_two_hundred_domains_are_observed_in_one_pass(driver: LibvirtDriver) -> None:
