@@ -175,6 +175,7 @@ class LibvirtDriver(LibvirtReader):
                     "artifact.digest_mismatch",
                     f"{pin.source} in the pool was written to, or is gone; bring it again",
                 )
+        self._cleared(held, state)
         written = self._written(operation, held, state)
         domain = held.domain(self._connection.get()) if written is not None else None
         if written is None or domain is None:
@@ -188,6 +189,7 @@ class LibvirtDriver(LibvirtReader):
         domain = held.domain(connection)
         if domain is None:
             return settled(operation, None)  # somebody else was faster
+        self._cleared(held, state)
         defined = kept.defined(state.seen.defined)
         # Volumes first: while the domain is defined, a lookup finds the rest still to be done.
         self._disks.remove(connection, uid, operation.spec, retain=retain)
@@ -196,6 +198,11 @@ class LibvirtDriver(LibvirtReader):
         if outcome.code != "libvirt.gone" or not lost:
             return outcome
         return succeeded("libvirt.gone", f"with it went: {', '.join(lost)}")
+
+    def _cleared(self, held: Held, state: State) -> None:
+        """Ends the QEMU that stands there with a guest that crashed, where its definition preserves that."""
+        if state.seen.state == observe.CRASHED:
+            self._connection.read(held.kill)
 
     def _undefined(self, domain: Any, defined: Kept, *, retain: bool) -> list[str]:
         """Takes the definition away, and with it what libvirt refuses to lose unasked; gives what that was."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from executors.driver import Operation
@@ -37,7 +39,7 @@ class Stopping:
         drained = not self._is_paused() and self._drained(drain_s)
         if not drained:
             # Killing what is dead already is an answer too, so this may be asked again over a new connection.
-            self._connection.read(self._kill)
+            self._connection.read(self._held.kill)
             self._wait(KILL_S)
         outcome = settled(self._operation, self._state)
         if outcome.code != "libvirt.stopped":
@@ -69,18 +71,6 @@ class Stopping:
             self._state = self._connection.read(lambda connection: self._held.again(connection, known))
         return self._state is None or not self._state.seen.active
 
-    def _kill(self, connection: Any) -> None:
-        domain = self._held.domain(connection)
-        if domain is None:
-            return
-        try:
-            domain.destroyFlags(0)
-        except self._libvirt.libvirtError as e:
-            # It ended by itself, or went away.
-            off = (self._libvirt.VIR_ERR_OPERATION_INVALID, self._libvirt.VIR_ERR_NO_DOMAIN)
-            if e.get_error_code() not in off:
-                raise
-
     def _press(self, connection: Any) -> None:
         """Asks the guest to shut down, by its agent where that is wanted and answers, else by the power button."""
         domain = self._held.domain(connection)
@@ -91,15 +81,19 @@ class Stopping:
         if domain_of(self._operation.spec).shutdown == "agent":
             ways.insert(0, lib.VIR_DOMAIN_SHUTDOWN_GUEST_AGENT)
         if self._state.seen.state == observe.PMSUSPENDED:
-            domain.pMWakeup(0)
-        # 0: whatever this hypervisor has.
-        for way in (*ways, 0):
-            try:
-                domain.shutdownFlags(way)
+            self._tried(connection, partial(domain.pMWakeup, 0))  # asleep it hears nothing
+        for way in (*ways, 0):  # 0: whatever this hypervisor has
+            if self._tried(connection, partial(domain.shutdownFlags, way)):
                 return
-            except lib.libvirtError as e:
-                if self._connection.lost(e, connection):
-                    raise
-                # It ended by itself, or has no agent (yet): the next look, or the next way, tells.
-                if e.get_error_code() == lib.VIR_ERR_OPERATION_INVALID:
-                    return
+
+    def _tried(self, connection: Any, call: Callable[[], object]) -> bool:
+        """Whether nothing else has to be tried. It may have ended by itself, or have no agent (yet): the next look,
+        or the next way, tells.
+        """
+        try:
+            call()
+        except self._libvirt.libvirtError as e:
+            if self._connection.lost(e, connection):
+                raise
+            return bool(e.get_error_code() == self._libvirt.VIR_ERR_OPERATION_INVALID)
+        return True
