@@ -23,7 +23,7 @@ from manifests.digest import sha256
 from manifests.schema.domain import Boot, DataVolume, Domain, DomainAddress, Network, PinnedFile
 from manifests.schema.fleet import CommandProbe, Drain, Health, HttpProbe, TcpProbe
 from manifests.schema.host import Host, Libvirt
-from planner.observed import HealthState, NodeState, ObservedNode
+from planner.observed import HealthState, Loss, NodeState, ObservedNode
 from planner.plan import StepKind
 from planner.spec import ArtifactPin, FileSpec, NodeSpec, fields
 from tests.executors.libvirt.nodes import UID, operation
@@ -238,6 +238,46 @@ def test_a_template_of_the_operators_own_is_used_and_held_to_what_is_declared(
             assert driver.observe(frozenset()).nodes == ()
 
 
+def test_what_libvirt_keeps_with_a_domain_is_seen_and_goes_with_it(
+    driver: LibvirtDriver, libvirt_lab: LibvirtLab, tmp_path: Path
+) -> None:
+    """L2: snapshots and checkpoints go with each replacement, the firmware's variables only with the data."""
+    from importlib import resources
+
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    shipped = (resources.files("executors.libvirt") / "domain.xml.j2").read_text()
+    variables = f"/var/lib/libvirt/{FOLDER}/{UID}.fd"
+    firmware = f"<loader readonly='yes' type='pflash'>/usr/share/code.fd</loader><nvram>{variables}</nvram>"
+    path = tmp_path / "firmware.j2"
+    path.write_text(shipped.replace("</type>", f"</type>{firmware}", 1))
+    template = PinnedFile(source=str(path), digest=sha256(path.read_bytes()))
+    of = of_disk(image, template=template)
+    for pin in of.pins:
+        driver.stage(pin, pin.source)
+    done(driver, CREATE, of)
+    file_of(libvirt_lab, f"{UID}.fd").write_bytes(b"variables")
+    firmwares = Loss(by="end", what="its firmware's variables")
+    assert seen(driver).losses == (firmwares,)
+    inside = libvirt_lab.out("dumpxml", names.domain(UID))
+    for kind, more in (("snapshot", "<state>shutoff</state>"), ("checkpoint", "")):
+        told = tmp_path / f"{kind}.xml"
+        told.write_text(
+            f"<domain{kind}><name>before</name>{more}<creationTime>1</creationTime>{inside}</domain{kind}>"
+        )
+        libvirt_lab.virsh(f"{kind}-create", names.domain(UID), str(told), "--redefine")
+    both = (
+        Loss(by="removal", what="1 snapshot (before)"),
+        Loss(by="removal", what="1 checkpoint (before)"),
+    )
+    assert seen(driver).losses == (*both, firmwares)
+    assert done(driver, DESTROY, of).detail == f"with it went: {both[0].what}, {both[1].what}"
+    assert file_of(libvirt_lab, f"{UID}.fd").exists(), "the next generation goes on with them"
+    done(driver, CREATE, of, generation=2)
+    outcome = done(driver, DESTROY, of, generation=2, retain_data=False)
+    assert outcome.detail == f"with it went: {firmwares.what}"
+    assert not file_of(libvirt_lab, f"{UID}.fd").exists()
+
+
 def test_a_libvirt_that_hangs_is_unreachable_within_a_bound(
     libvirt_lab: LibvirtLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,5 +401,6 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     done(driver, START, of, operation_id="again")
     libvirt_lab.virsh("managedsave", names.domain(UID))
     assert "saved" in seen(driver).detail
+    assert seen(driver).losses == (Loss(by="start", what="its saved state"),)
     outcome = done(driver, DESTROY, of)
     assert outcome.detail == "with it went: its saved state"
