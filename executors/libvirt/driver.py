@@ -181,8 +181,18 @@ class LibvirtDriver(LibvirtReader):
         if written is None or domain is None:
             return settled(operation, None)
         # A saved state would go on with what ran when it was saved, not with what is placed now.
-        domain.createWithFlags(0 if self._kind else self._libvirt.VIR_DOMAIN_START_FORCE_BOOT)
-        return settled(operation, self._connection.read(lambda c: held.again(c, written)))
+        flags = 0 if self._kind else self._libvirt.VIR_DOMAIN_START_FORCE_BOOT
+        refused = None
+        try:
+            domain.createWithFlags(flags)
+        except self._libvirt.libvirtError as e:
+            if self._connection.lost(e):
+                raise
+            refused = e  # unless it runs all the same: this very operation came twice at once
+        outcome = settled(operation, self._connection.read(lambda c: held.again(c, written)))
+        if refused is not None and outcome.state != "succeeded":
+            raise refused
+        return outcome
 
     def _destroy(self, operation: Operation, held: Held, state: State) -> Outcome:
         connection, uid, retain = self._connection.get(), operation.uid, operation.retain_data

@@ -44,7 +44,8 @@ def fenced(operation: Operation, state: State | None) -> Outcome | None:
     adopting = operation.effect is StepKind.ADOPT
     if ours.lineage != operation.lineage and not adopting:
         return rejected("libvirt.other_lineage", "the domain belongs to another state; adopt it first")
-    if ours.epoch > operation.epoch and not adopting:
+    # Of another lineage only what adopts comes here, and its epochs count from anew.
+    if ours.epoch > operation.epoch and ours.lineage == operation.lineage:
         return rejected("libvirt.stale_epoch", f"epoch {operation.epoch} is fenced by {ours.epoch}")
     if ours.generation > operation.generation:
         return rejected(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -299,6 +300,39 @@ def test_a_libvirt_that_hangs_is_unreachable_within_a_bound(
     assert registry.reader(host, "qemu").observe(frozenset()).reachable
 
 
+def test_events_are_registered_again_after_libvirtd_was_restarted(
+    driver: LibvirtDriver, libvirt_lab: LibvirtLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits looks again over the new connection, and is woken by its events: nothing here looks by the clock."""
+    monkeypatch.setattr(connection, "LOOK_AGAIN_S", 10 * BOOT_TIMEOUT_S)
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    of = of_disk(image)
+    driver.stage(of.artifact, str(image))
+    done(driver, CREATE, of)
+    over: list[Any] = []
+
+    def runs() -> bool:
+        def look(made: Any) -> bool:
+            over.append(made)
+            return bool(domains.find(made, UID, driver._libvirt).isActive())
+
+        return driver._connection.read(look)
+
+    answers: list[bool] = []
+    uuid = names.domain_uuid(UID)
+    waiting = threading.Thread(
+        target=lambda: answers.append(driver._connection.wait(uuid, runs, BOOT_TIMEOUT_S))
+    )
+    waiting.start()
+    until(lambda: over, "it looks")
+    libvirt_lab.halt_libvirtd(kill=True)
+    libvirt_lab.start_libvirtd()
+    until(lambda: over[-1] is not over[0], "it looks over a new connection")
+    libvirt_lab.virsh("start", names.domain(UID))
+    waiting.join(BOOT_TIMEOUT_S)
+    assert answers == [True]
+
+
 # --- a guest ----------------------------------------------------------------------------------------------
 
 
@@ -372,7 +406,7 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
 
     def probe(**health: Any) -> tuple[str, str]:
         asked = of.model_copy(update={"health": Health(timeout="20s", **health)})
-        answer = driver.probe(ProbeTarget(UID, asked, node.instance))
+        answer = driver.probe(ProbeTarget(UID, asked, seen(driver).instance))
         return answer.state.value, answer.detail
 
     assert probe(tcp=TcpProbe(port=GUEST_PORT))[0] == "passing"
@@ -399,6 +433,17 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     assert time.monotonic() - began >= 3
     assert seen(driver).state is NodeState.STOPPED
     done(driver, START, of, operation_id="again")
+    until(
+        lambda: probe(command=CommandProbe(command=("/bin/true",)))[0] == "passing",
+        "the agent answers",
+        BOOT_TIMEOUT_S,
+    )
+    assert of.domain is not None
+    asked = of.domain.model_copy(update={"shutdown": "agent"})
+    patient = of.model_copy(update={"domain": asked, "drain": Drain(timeout="90s")})
+    assert done(driver, STOP, patient).code == "libvirt.drained", "its power button it ignores"
+    assert "its agent was asked to shut down" in driver.logs(UID, 200)
+    done(driver, START, of, operation_id="once more")
     libvirt_lab.virsh("managedsave", names.domain(UID))
     assert "saved" in seen(driver).detail
     assert seen(driver).losses == (Loss(by="start", what="its saved state"),)

@@ -20,15 +20,14 @@ from executors.driver import Driver, ProbeTarget
 from executors.libvirt import definition, kept, names
 from executors.libvirt.connection import Connection
 from executors.libvirt.driver import LibvirtDriver
-from executors.libvirt.images import Images
 from executors.libvirt.kept import Kept
-from executors.libvirt.pool import Pool
 from executors.outcome import Outcome
 from manifests.schema.fleet import Drain
 from manifests.schema.host import Host, Libvirt
 from planner.observed import HealthState, Loss, NodeState, ObservedNode
 from planner.plan import StepKind
 from planner.spec import ArtifactPin, NodeSpec, fields
+from tests.executors.libvirt.dry import believed
 from tests.executors.libvirt.nodes import UID, domain, operation, spec
 
 CREATE, START, STOP, RELOAD, DESTROY, ADOPT = (
@@ -42,39 +41,15 @@ CREATE, START, STOP, RELOAD, DESTROY, ADOPT = (
 HOST = Host(api_version="fleetctl/v1", kind="Host", name="vm", libvirt=Libvirt(uri="test:///default"))
 
 
-class Dry(Pool):
-    """A pool that makes volumes without their bytes."""
-
-    def upload(self, connection: Any, name: str, source: Any, size_b: int, mode: str) -> None:
-        self.make(connection, name, size_b, "raw")
-
-
-class Believed(Images):
-    """Images that are what their names say."""
-
-    def _digest(self, connection: Any, name: str) -> str:
-        return names.image_digest(name) or ""
-
-
 def pinned(**change: Any) -> NodeSpec:
     """A specification for any architecture; the test hypervisor is an i686."""
     of = spec(drain=Drain(timeout="100ms"), **change)
     return of.model_copy(update={"artifact": of.artifact.model_copy(update={"arch": "any"})})
 
 
-def believed(made: LibvirtDriver, folder: Path) -> LibvirtDriver:
-    """The driver over a pool without bytes, with all images that are pinned here."""
-    made._pool = Dry("fleetctl", "/pool", made._libvirt, made._clock)
-    made._images = Believed(made._pool, made._libvirt, made._clock)
-    (folder / "bytes").write_bytes(b"x")
-    for pin in pinned().pins:
-        made.stage(pin, str(folder / "bytes"))
-    return made
-
-
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[LibvirtDriver]:
-    made = believed(cast("LibvirtDriver", registry.driver(HOST, "qemu")), tmp_path)
+    made = believed(cast("LibvirtDriver", registry.driver(HOST, "qemu")), tmp_path, pinned().pins)
     yield made
     connection = made._connection.get()
     for found in connection.listAllDomains(0):
@@ -166,7 +141,7 @@ def standing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[L
     )
     made = cast("LibvirtDriver", registry.driver(HOST, "qemu"))
     made._connection = Connection("host/vm", lambda: f"test://{tmp_path}/node.xml", made._clock, 1.0)
-    yield believed(made, tmp_path), request.param
+    yield believed(made, tmp_path, pinned().pins), request.param
     made.close()
 
 
