@@ -17,7 +17,7 @@ from executors.libvirt import definition, domains, kept, metadata, names, observ
 from executors.libvirt.connection import Unreachable
 from executors.libvirt.disks import Disks
 from executors.libvirt.domains import Held
-from executors.libvirt.evidence import EFFECTS, State, fenced, impossible, settled, stranger
+from executors.libvirt.evidence import EFFECTS, State, fenced, impossible, refused, settled, stranger
 from executors.libvirt.images import Images
 from executors.libvirt.kept import Kept
 from executors.libvirt.observe import Seen
@@ -94,9 +94,9 @@ class LibvirtDriver(LibvirtReader):
         looked = self._answered(look, sent=False)
         if isinstance(looked, Outcome):
             return looked
-        state, refused = looked
-        if refused is not None:
-            return refused
+        state, answer = looked
+        if answer is not None:
+            return answer
         return self._answered(lambda: self._act(operation, held, state, secrets), sent=True)
 
     def _now(self, uid: str) -> State | None:
@@ -182,16 +182,16 @@ class LibvirtDriver(LibvirtReader):
             return settled(operation, None)
         # A saved state would go on with what ran when it was saved, not with what is placed now.
         flags = 0 if self._kind else self._libvirt.VIR_DOMAIN_START_FORCE_BOOT
-        refused = None
+        error = None
         try:
             domain.createWithFlags(flags)
         except self._libvirt.libvirtError as e:
             if self._connection.lost(e):
                 raise
-            refused = e  # unless it runs all the same: this very operation came twice at once
+            error = e  # unless it runs all the same: this very operation came twice at once
         outcome = settled(operation, self._connection.read(lambda c: held.again(c, written)))
-        if refused is not None and outcome.state != "succeeded":
-            raise refused
+        if error is not None and outcome.state != "succeeded":
+            raise error
         return outcome
 
     def _destroy(self, operation: Operation, held: Held, state: State) -> Outcome:
@@ -248,7 +248,7 @@ class LibvirtDriver(LibvirtReader):
         except self._libvirt.libvirtError as e:
             if self._connection.lost(e):
                 return (unknown if sent else rejected)("libvirt.no_answer", str(e))
-            return failed("libvirt.refused", str(e), error=e.get_error_code())
+            return refused(str(e), e.get_error_code())
         except Unreachable as e:
             return (unknown if sent else rejected)(e.code, e.message)
         except OSError as e:

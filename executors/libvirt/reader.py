@@ -52,7 +52,7 @@ class LibvirtReader:
         try:
             return self._connection.read(lambda connection: self._observed(connection, fleets))
         except DriverError as e:
-            return self._unreachable(e.message)
+            return self._unreachable(e.message if e.hint is None else f"{e.message} ({e.hint})")
         except (self._libvirt.libvirtError, OSError) as e:
             return self._unreachable(str(e))
 

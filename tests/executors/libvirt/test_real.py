@@ -162,6 +162,56 @@ def test_files_that_come_and_go_outside_are_seen(
     assert "running" in libvirt_lab.out("pool-info", "mine")
 
 
+def test_memory_disks_and_cards_changed_by_hand_show_field_by_field(
+    driver: LibvirtDriver, libvirt_lab: LibvirtLab, tmp_path: Path
+) -> None:
+    """Each under its own name, with what is there now; nothing else differs."""
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    bridge = libvirt_lab.slot.bridge
+    sizes = {"a": "8MiB", "b": "16MiB"}
+    of = of_disk(
+        image,
+        volumes=tuple(DataVolume(name=name, size=size) for name, size in sizes.items()),
+        networks=(Network(bridge=bridge),),
+    )
+    driver.stage(of.artifact, str(image))
+    done(driver, CREATE, of)
+    assert seen(driver).fields == fields(of, {})
+    name = names.domain(UID)
+    (file_of(libvirt_lab, "stray.img")).write_bytes(bytes(2**20))
+    libvirt_lab.virsh("setmaxmem", name, "96MiB", "--config")
+    libvirt_lab.virsh("setmem", name, "96MiB", "--config")
+    libvirt_lab.virsh("setvcpus", name, "2", "--config", "--maximum")
+    libvirt_lab.virsh("setvcpus", name, "2", "--config")
+    libvirt_lab.virsh("detach-disk", name, "vdc", "--config")
+    libvirt_lab.virsh("attach-disk", name, f"/var/lib/libvirt/{FOLDER}/stray.img", "vdz", "--config")
+    libvirt_lab.virsh("attach-interface", name, "bridge", bridge, "--model", "e1000", "--config")
+    found, wanted = seen(driver).fields, fields(of, {})
+    changed = {n: found.get(n) for n in wanted | found if wanted.get(n) != found.get(n)}
+    assert changed.pop("domain.networks.1", "").startswith(f"bridge {bridge}, e1000, 52:54:00:")
+    assert changed == {
+        "domain.memory": "96MiB",
+        "domain.vcpus": "2",
+        "domain.volumes.b": None,
+        "domain.disks.vdz": f"/var/lib/libvirt/{FOLDER}/stray.img",
+    }
+
+
+def test_what_libvirt_refuses_is_told_with_what_to_do(driver: LibvirtDriver, tmp_path: Path) -> None:
+    """The laboratory's libvirt has no KVM, and no network of that name."""
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    without_kvm = of_disk(image, accelerator="kvm")
+    driver.stage(without_kvm.artifact, str(image))
+    outcome = do(driver, CREATE, without_kvm)
+    assert outcome.code == "libvirt.refused"
+    assert "say accelerator: qemu" in outcome.detail
+    of = of_disk(image, networks=(Network(network="nowhere"),))
+    done(driver, CREATE, of)
+    outcome = do(driver, START, of)
+    assert outcome.code == "libvirt.refused"
+    assert "make that network" in outcome.detail
+
+
 def test_overlays_are_replaced_or_kept_and_data_stays(driver: LibvirtDriver, tmp_path: Path) -> None:
     one, two = (make_disk_image(tmp_path / f"{v}.qcow2", v) for v in ("1.0.0", "2.0.0"))
     store = (DataVolume(name="store", size="8MiB"),)
