@@ -1,7 +1,7 @@
 """A libvirt beside its raw binding, and one look at many domains: `python -m tests.bench.libvirt [--runs N]`.
 
-Ten domains on a small disk image, emulated, are made, started, turned off and removed, each way in this process, so
-that none pays for a start of Python. Guests do not boot anything, hence there is nothing to wait for but QEMU itself:
+Ten domains on a small disk image, emulated, are made, started, turned off and removed, each way in this process and
+step by step in turn. Guests do not boot anything, hence there is nothing to wait for but QEMU itself:
 its start and its end are libvirt's business, and are also measured apart.
 
 - The driver.
@@ -22,9 +22,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from xml.etree import ElementTree as ET
 
 from executors import registry
@@ -104,15 +105,15 @@ def _spec(artifact: ArtifactPin) -> NodeSpec:
     )
 
 
-def _operation(spec: NodeSpec, number: int, effect: StepKind) -> Operation:
+def _operation(spec: NodeSpec, whose: str, number: int, effect: StepKind) -> Operation:
     return Operation(
-        operation_id=f"{effect.value}-{number}",
+        operation_id=f"{effect.value}-{whose}-{number}",
         attempt=1,
         fleet="bench",
         lineage="bench",
         epoch=1,
         node=f"node-{number}",
-        uid=f"bench{number:011d}",
+        uid=f"{whose.replace(' ', '')}{number:010d}",
         generation=1,
         effect=effect,
         spec=spec,
@@ -126,18 +127,18 @@ def _beside_the_binding(table: Table, lab: LibvirtLab, folder: Path, runs: int, 
     spec = _spec(ArtifactPin(digest=sha256(image.read_bytes()), name="image", source=str(image)))
     driver = _driver(f"qemu+unix:///system?socket={lab.socket}")
     driver.stage(spec.artifact, str(image))
-    work = {
-        "driver": lambda: _ours(driver, spec),
-        "same job": lambda: SameJob(driver, spec).run(),
-        "alone": lambda: _alone(driver, spec),
+    contestants = {
+        "driver": ByDriver(driver, spec),
+        "same job": SameJob(driver, spec),
+        "alone": Alone(driver, spec),
     }
-    took: dict[str, list[Taken]] = {name: [] for name in work}
-    for _ in range(runs):  # in turn, so that a busy moment of the machine hits all of them
-        for name, each in work.items():
-            took[name].append(_taken(each))
+    took: dict[str, list[Taken]] = {name: [] for name in contestants}
+    for _ in range(runs):
+        for name, taken in _side_by_side(contestants).items():
+            took[name].append(taken)
     driver.close()
     found = {name: _median(each) for name, each in took.items()}
-    ours, same, alone = (found[name] for name in work)
+    ours, same, alone = (found[name] for name in contestants)
     _add_time(
         table, f"{NODES} domains made, started, ended, removed", [t.whole_s for t in (ours, same, alone)]
     )
@@ -179,10 +180,23 @@ class Taken:
         return sum(self.by_name.values()) / NODES
 
 
-def _taken(work: Callable[[], object]) -> Taken:
-    with _counted() as (calls, seconds):
-        whole_s = _timed(work)
-    return Taken(whole_s, whole_s - sum(seconds[name] for name in OF_QEMU), calls)
+def _side_by_side(contestants: dict[str, Contestant]) -> dict[str, Taken]:
+    """Each step of each node by all of them, one after the other and each first in turn: what else the machine does
+    meanwhile hits them alike.
+    """
+    whole_s: dict[str, float] = defaultdict(float)
+    qemu_s: dict[str, float] = defaultdict(float)
+    calls: dict[str, Counter[str]] = defaultdict(Counter)
+    names_ = list(contestants)
+    for effect in STEPS:
+        for number in range(NODES):
+            first = number % len(names_)
+            for name in (*names_[first:], *names_[:first]):
+                with _counted() as (counted, seconds):
+                    whole_s[name] += _timed(partial(contestants[name].do, effect, number))
+                qemu_s[name] += sum(seconds[call] for call in OF_QEMU)
+                calls[name] += counted
+    return {name: Taken(whole_s[name], whole_s[name] - qemu_s[name], calls[name]) for name in names_}
 
 
 def _median(taken: list[Taken]) -> Taken:
@@ -190,11 +204,21 @@ def _median(taken: list[Taken]) -> Taken:
     return Taken(median(t.whole_s for t in taken), median(t.own_s for t in taken), taken[-1].by_name)
 
 
-def _ours(driver: LibvirtDriver, spec: NodeSpec) -> None:
-    for effect in STEPS:
-        for number in range(NODES):
-            outcome = driver.perform(_operation(spec, number, effect), {})
-            assert outcome.state == "succeeded", outcome
+class Contestant(Protocol):
+    """Does one step of one node of its own."""
+
+    def do(self, effect: StepKind, number: int) -> None: ...
+
+
+class ByDriver:
+    """Asks the driver."""
+
+    def __init__(self, driver: LibvirtDriver, spec: NodeSpec) -> None:
+        self.driver, self.spec = driver, spec
+
+    def do(self, effect: StepKind, number: int) -> None:
+        outcome = self.driver.perform(_operation(self.spec, "driver", number, effect), {})
+        assert outcome.state == "succeeded", outcome
 
 
 class SameJob:
@@ -208,13 +232,19 @@ class SameJob:
         mark = self.pool.storageVolLookupByName(names.image(spec.artifact.digest) + names.VERIFIED)
         self.marked_s = _written_s(mark)
 
-    def run(self) -> None:
-        domains = [self.create(_operation(self.spec, n, StepKind.CREATE)) for n in range(NODES)]
-        for effect, act in ((StepKind.START, self.start), (StepKind.STOP, self.stop)):
-            for number, domain in enumerate(domains):
-                act(_operation(self.spec, number, effect), domain)
-        for number, domain in enumerate(domains):
-            self.destroy(_operation(self.spec, number, StepKind.DESTROY), domain)
+        self.domains: dict[int, Any] = {}
+
+    def do(self, effect: StepKind, number: int) -> None:
+        operation = _operation(self.spec, "same", number, effect)
+        match effect:
+            case StepKind.CREATE:
+                self.domains[number] = self.create(operation)
+            case StepKind.START:
+                self.start(operation, self.domains[number])
+            case StepKind.STOP:
+                self.stop(operation, self.domains[number])
+            case _:
+                self.destroy(operation, self.domains.pop(number))
 
     def create(self, operation: Operation) -> Any:
         uid = operation.uid
@@ -271,24 +301,32 @@ class SameJob:
         return metadata.read(found)
 
 
-def _alone(driver: LibvirtDriver, spec: NodeSpec) -> None:
-    connection = driver._connection.get()
-    pool = connection.storagePoolLookupByName("fleetctl")
-    made = []
-    for number in range(NODES):
-        operation = _operation(spec, number, StepKind.CREATE)
-        volumes = _volumes(connection, pool, operation, spec)
-        domain = connection.defineXML(definition.define(operation, definition.Place(POOL_PATH)))
-        domain.setAutostart(1)
-        made.append((domain, volumes))
-    for domain, _ in made:
-        domain.create()
-    for domain, _ in made:
-        domain.destroy()
-    for domain, volumes in made:
-        domain.undefine()
-        for volume in volumes:
-            volume.delete(0)
+class Alone:
+    """The calls that make the effects, and no other."""
+
+    def __init__(self, driver: LibvirtDriver, spec: NodeSpec) -> None:
+        self.connection = driver._connection.get()
+        self.spec = spec
+        self.pool = self.connection.storagePoolLookupByName("fleetctl")
+        self.made: dict[int, tuple[Any, list[Any]]] = {}
+
+    def do(self, effect: StepKind, number: int) -> None:
+        if effect is StepKind.CREATE:
+            operation = _operation(self.spec, "alone", number, effect)
+            volumes = _volumes(self.connection, self.pool, operation, self.spec)
+            domain = self.connection.defineXML(definition.define(operation, definition.Place(POOL_PATH)))
+            domain.setAutostart(1)
+            self.made[number] = domain, volumes
+            return
+        domain, volumes = self.made[number]
+        if effect is StepKind.START:
+            domain.create()
+        elif effect is StepKind.STOP:
+            domain.destroy()
+        else:
+            domain.undefine()
+            for volume in volumes:
+                volume.delete(0)
 
 
 def _volumes(connection: Any, pool: Any, operation: Operation, spec: NodeSpec) -> list[Any]:
@@ -337,7 +375,7 @@ def _observation(table: Table, runs: int) -> None:
     connection = driver._connection.get()
     spec = _spec(ArtifactPin(digest=sha256(b"x"), name="image", source="/image"))
     for number in range(OBSERVED):
-        operation = _operation(spec, number, StepKind.CREATE)
+        operation = _operation(spec, "observed", number, StepKind.CREATE)
         connection.defineXML(definition.define(operation, definition.Place("/pool", "i686", "test"))).create()
     took = []
     with _counted() as (calls, _):
