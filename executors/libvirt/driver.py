@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from executors.libvirt.observe import Seen
 from executors.libvirt.read_back import Surroundings, differing
 from executors.libvirt.reader import LibvirtReader
 from executors.libvirt.stopping import Stopping
-from executors.outcome import Outcome, failed, rejected, succeeded, unknown
+from executors.outcome import Outcome, failed, rejected, unknown
 from executors.transport import Transport
 from manifests.errors import FleetctlError
 from manifests.schema.host import Libvirt
@@ -33,6 +34,8 @@ from planner.plan import StepKind
 from planner.spec import ArtifactPin
 
 T = TypeVar("T")
+WENT = "with it went: "
+"""Begins what an outcome says of losses."""
 
 
 class LibvirtDriver(LibvirtReader):
@@ -190,9 +193,11 @@ class LibvirtDriver(LibvirtReader):
                 raise
             error = e  # unless it runs all the same: this very operation came twice at once
         outcome = settled(operation, self._connection.read(lambda c: held.again(c, written)))
-        if error is not None and outcome.state != "succeeded":
-            raise error
-        return outcome
+        if outcome.state != "succeeded":
+            if error is not None:
+                raise error
+            return outcome
+        return replace(outcome, detail=WENT + kept.SAVED) if observe.is_saved(state.seen) else outcome
 
     def _destroy(self, operation: Operation, held: Held, state: State) -> Outcome:
         connection, uid, retain = self._connection.get(), operation.uid, operation.retain_data
@@ -205,9 +210,11 @@ class LibvirtDriver(LibvirtReader):
         self._disks.remove(connection, uid, operation.spec, retain=retain)
         lost = self._undefined(domain, defined, retain=retain)
         outcome = settled(operation, self._now(uid))
-        if outcome.code != "libvirt.gone" or not lost:
+        if outcome.code != "libvirt.gone":
             return outcome
-        return succeeded("libvirt.gone", f"with it went: {', '.join(lost)}")
+        with self._lock:
+            self._held.pop(uid, None)
+        return replace(outcome, detail=WENT + ", ".join(lost)) if lost else outcome
 
     def _cleared(self, held: Held, state: State) -> None:
         """Ends the QEMU that stands there with a guest that crashed, where its definition preserves that."""

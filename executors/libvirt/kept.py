@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 from planner.observed import Loss
 
+SAVED = "its saved state"
 # More names than this in one text are counted instead.
 NAMES_MAX = 5
 
@@ -33,7 +34,7 @@ def defined(root: ET.Element) -> Kept:
 
 def losses(kept: Kept) -> tuple[Loss, ...]:
     """What would go, and by what. A start boots anew, and lets a saved state go."""
-    out = [Loss(by="start", what="its saved state")] if kept.saved else []
+    out = [Loss(by="start", what=SAVED)] if kept.saved else []
     for words, found in (("snapshot", kept.snapshots), ("checkpoint", kept.checkpoints)):
         if found:
             out.append(Loss(by="removal", what=_counted(words, found)))

@@ -18,6 +18,7 @@ from planner.plan import StepKind
 
 # virDomainState of libvirt's API; the numbers are part of its ABI.
 NOSTATE, RUNNING, BLOCKED, PAUSED, SHUTDOWN, SHUTOFF, CRASHED, PMSUSPENDED = range(8)
+SAVED = 5  # VIR_DOMAIN_SHUTOFF_SAVED
 _STATES = {
     NOSTATE: "in no state",
     RUNNING: "running",
@@ -34,7 +35,7 @@ _SHUTOFF_REASONS = {
     2: "destroyed",
     3: "crashed",
     4: "migrated away",
-    5: "saved",
+    SAVED: "saved",
     6: "failed to start",
     7: "from a snapshot",
     8: "libvirt ended it",
@@ -106,6 +107,11 @@ def measured(seen: Seen) -> tuple[str, ...]:
     sized = [names.data(ours.uid, f.removeprefix(prefix)) for f in ours.fields if f.startswith(prefix)]
     disk = overlay(seen.now, ours.uid) if "domain.boot.disk_size" in ours.fields else None
     return (*sized, *(() if disk is None else (disk,)))
+
+
+def is_saved(seen: Seen) -> bool:
+    """Whether its memory was written out when it ended, as far as libvirt remembers."""
+    return (seen.state, seen.reason) == (SHUTOFF, SAVED)
 
 
 def words(seen: Seen) -> str:

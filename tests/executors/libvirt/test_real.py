@@ -497,5 +497,7 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     libvirt_lab.virsh("managedsave", names.domain(UID))
     assert "saved" in seen(driver).detail
     assert seen(driver).losses == (Loss(by="start", what="its saved state"),)
-    outcome = done(driver, DESTROY, of)
-    assert outcome.detail == "with it went: its saved state"
+    assert done(driver, START, of, operation_id="anew").detail == "with it went: its saved state"
+    assert seen(driver).losses == ()
+    libvirt_lab.virsh("managedsave", names.domain(UID))
+    assert done(driver, DESTROY, of).detail == "with it went: its saved state"
