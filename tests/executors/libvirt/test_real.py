@@ -441,7 +441,12 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     assert driver.probe(ProbeTarget(UID, of)).detail == "the domain is shut off"
     done(driver, START, of)
     early = driver.probe(ProbeTarget(UID, of))
-    assert early.state is HealthState.FAILING
+    assert (early.state, early.detail) == (HealthState.FAILING, "no address yet (by lease)")
+    modes = {
+        name: file_of(libvirt_lab, name).stat().st_mode & 0o777
+        for name in (names.seed(UID), names.image(of.artifact.digest))
+    }
+    assert modes == {names.seed(UID): 0o600, names.image(of.artifact.digest): 0o644}, "a seed is QEMU's alone"
     until(
         lambda: driver.probe(ProbeTarget(UID, of)).state is HealthState.PASSING,
         "it is healthy",
