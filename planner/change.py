@@ -41,7 +41,7 @@ class Change(Model):
     `generation` is the one it will have. `available`: it serves now. `live`: its process may be running
     now, so its version counts as live (an unreachable node's too). `counted`: the budget is about it; it is
     not about nodes that the manifest does not declare (any more). `drift`: it was changed outside of
-    fleetctl. `data_lost`: its data folder goes with it.
+    fleetctl. `data_lost`: its data folder goes with it; `losses`: what else goes for good, in words.
     """
 
     action: Annotated[Action, AsText]
@@ -55,6 +55,7 @@ class Change(Model):
     group: str
     host: str
     live: bool = False
+    losses: tuple[str, ...] = ()
     node: str
     reasons: tuple[Reason, ...] = ()
     uid: str

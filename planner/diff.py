@@ -15,6 +15,7 @@ from planner.compare import consequence, differing, heavier, release_reasons
 from planner.desired import Desired
 from planner.frame import ROOT_DEFAULT
 from planner.leaving import Leaving
+from planner.losses import losses
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.ordered import built
 from planner.recorded import RecordedNode
@@ -222,6 +223,8 @@ class Diff:
         after = before if action is _NOOP else self._identity(spec.version, spec.artifact.digest)
         if action is Action.STOP:
             after = None
+        own = calls(spec, serves=node is not None and node.available)
+        links = chain(action, spec.substrate, running=running, places=places, adopts=adopts, own=own)
         change = built(
             Change,
             {
@@ -236,6 +239,7 @@ class Diff:
                 "group": placed.group.name,
                 "host": placed.host,
                 "live": live,
+                "losses": losses(node, links, data_lost=False),
                 "node": placed.name,
                 "reasons": reasons,
                 "uid": placed.uid,
@@ -250,14 +254,7 @@ class Diff:
             True,
             before.version if before else None,
             after.version if after else None,
-            chain(
-                action,
-                spec.substrate,
-                running=running,
-                places=places,
-                adopts=adopts,
-                own=calls(spec, serves=node is not None and node.available),
-            ),
+            links,
             placed.path,
             desired.fields,
         )

@@ -48,7 +48,7 @@ class ReasonRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One node's change. `available`: it serves now."""
+    """One node's change. `available`: it serves now; `losses`: what goes for good beside its data."""
 
     action: Action
     address: str
@@ -58,6 +58,7 @@ class ChangeRow:
     available: bool
     drift: bool
     data_lost: bool
+    losses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,16 @@ def _fleet(plan: FleetPlan) -> FleetRows:
     )
 
 
+def lost(plan: Plan) -> tuple[str, ...]:
+    """What nobody can bring back afterwards, by node: `node/hello/web-9: its data, 1 snapshot (before)`."""
+    return tuple(
+        f"node/{f.fleet}/{c.node}: {', '.join([*(('its data',) if c.data_lost else ()), *c.losses])}"
+        for f in plan.fleets
+        for c in f.changes
+        if c.data_lost or c.losses
+    )
+
+
 def availability(plan: FleetPlan, budget: Budget) -> str:
     """`Availability: never below 2 of 3 (floor 2, reserve 1).`"""
     scope = "" if budget.scope == "fleet" else f" of {budget.scope}"
@@ -132,6 +143,7 @@ def _change(fleet: str, change: Change) -> ChangeRow:
         change.available,
         change.drift,
         change.data_lost,
+        change.losses,
     )
 
 

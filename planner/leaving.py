@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from manifests.schema.release import Substrate
 from planner.chain import calls, chain
 from planner.change import Action, Change, Reason
+from planner.losses import losses
 from planner.observed import NodeState
 from planner.recorded import RecordedNode
 from planner.sight import Seen, unseen
@@ -67,6 +68,9 @@ class Leaving:
             return
         spec = (recorded.spec if recorded else None) or self._spec_of(seen)
         retained = spec.data is None or spec.data.retain
+        live = node.state in (_RUNNING, _PAUSED)
+        own = calls(spec, serves=node.available)
+        links = chain(Action.DESTROY, spec.substrate, running=live, places=False, adopts=adopts, own=own)
         reason = Reason(code="destroy" if situation.options.destroy else "not-declared")
         change = Change(
             action=Action.DESTROY,
@@ -77,18 +81,11 @@ class Leaving:
             generation=node.generation,
             group=group,
             host=seen.host,
-            live=node.state in (_RUNNING, _PAUSED),
+            live=live,
+            losses=losses(node, links, data_lost=not retained),
             node=node.name,
             reasons=(reason,),
             uid=node.uid,
-        )
-        links = chain(
-            Action.DESTROY,
-            spec.substrate,
-            running=change.live,
-            places=False,
-            adopts=adopts,
-            own=calls(spec, serves=node.available),
         )
         key = f"{node.name}@{node.uid}"
         yield Work(change, spec, key, node, change.live, False, node.version, None, links)

@@ -32,6 +32,20 @@ class HealthState(StrEnum):
     NONE = "none"
 
 
+LostBy = Literal["start", "removal", "end"]
+"""When it goes: at the node's next start; when the node is removed, for its replacement too; or with its data."""
+
+
+class Loss(Model):
+    """Something that the substrate keeps with a node beside its data, and that an effect takes away for good.
+
+    `what` is for people: `2 snapshots (before, after)`. An end loses all of them, a removal those of a start too.
+    """
+
+    by: LostBy
+    what: str
+
+
 _RUNNING = NodeState.RUNNING
 _SERVING = (HealthState.PASSING, HealthState.NONE)
 
@@ -42,7 +56,7 @@ class ObservedNode(Model):
     `fields` has the managed fields in the form of `planner.spec.fields`, as read back;
     `instance` names this very start of it (pid and start time, container id and StartedAt);
     `operation`, `attempt` and `phase` (begun or done) are the last effect that its record knows;
-    `detail` is for people: an exit code, the last probe's answer.
+    `detail` is for people: an exit code, the last probe's answer; `losses` what goes with it beside its data.
     """
 
     uid: str
@@ -65,6 +79,7 @@ class ObservedNode(Model):
     address: str | None = None
     exit_code: int | None = None
     detail: str = ""
+    losses: tuple[Loss, ...] = ()
 
     @property
     def available(self) -> bool:

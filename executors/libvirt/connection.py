@@ -1,13 +1,15 @@
 """One connection to a libvirt: opened when first needed, and made anew when libvirt was restarted.
 
 libvirt's events come from one loop for the whole process. A new connection registers for them again, and
-everything that waits for one looks again: an event that came in between was missed.
+everything that waits for one looks again: an event that came in between was missed. Who waits for one domain is
+woken by that domain's events alone, so that waiting costs next to no calls.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,8 +26,11 @@ OPEN_TIMEOUT_S = 15.0
 RETRY_S = 0.25
 # A look that loses its connection so often will not come to its end.
 LOOKS_MAX = 5
-# Without an event something may still have changed: events are only faster.
-LOOK_AGAIN_S = 1.0
+# A lost connection is noticed after so long by whoever waits for an event; it costs no call.
+NOTICE_LOSS_S = 1.0
+# Without an event something may still have changed: where they are told, events are only faster.
+LOOK_AGAIN_S = 10.0
+LOOK_AGAIN_UNTOLD_S = 1.0
 INSTALL = "pip install 'fleetctl[libvirt]' (it needs libvirt-dev, pkg-config and a C compiler)"
 
 _loop_lock = threading.Lock()
@@ -53,12 +58,16 @@ class Connection:
     def __init__(self, label: str, uri: Callable[[], str], clock: Clock, timeout_s: float) -> None:
         self._label = label
         self._uri = uri
-        self._clock = clock
+        self.clock = clock
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._made: Any = None
         self._changed = threading.Condition()
         self._closed = False
+        self._events: Counter[str] = Counter()
+        self._renewed = 0
+        self._told = False
+        self._arch: tuple[Any, str] = (None, "")
         self.libvirt = library()
 
     def get(self) -> Any:
@@ -91,16 +100,42 @@ class Connection:
         made = connection if connection is not None else self._made
         return made is None or not alive(made, self.libvirt)
 
-    def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits until `done`, looking again at every event and once in a while; False: it did not come."""
-        deadline = self._clock.monotonic() + timeout_s
-        while not done():
-            left = deadline - self._clock.monotonic()
+    def arch(self, connection: Any) -> str:
+        """The host's architecture, asked once per connection. Raises libvirtError."""
+        if self._arch[0] is not connection:
+            self._arch = (connection, str(connection.getInfo()[0]))
+        return self._arch[1]
+
+    def wait(self, uuid: str, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until `done`, looking again at every event of this domain, when the connection was lost or made
+        anew, and once in a while; False: it did not come.
+        """
+        deadline = self.clock.monotonic() + timeout_s
+        while True:
+            with self._changed:
+                before = self._mark(uuid)
+            if done():
+                return True
+            left = deadline - self.clock.monotonic()
             if left <= 0:
                 return False
+            self._until_changed(uuid, before, min(left, LOOK_AGAIN_S if self._told else LOOK_AGAIN_UNTOLD_S))
+
+    def _until_changed(self, uuid: str, before: tuple[int, int], timeout_s: float) -> None:
+        until_s = self.clock.monotonic() + timeout_s
+        while (left := until_s - self.clock.monotonic()) > 0:
             with self._changed:
-                self._changed.wait(min(left, LOOK_AGAIN_S))
-        return True
+                if self._mark(uuid) != before or self._changed.wait_for(
+                    lambda: self._mark(uuid) != before, min(left, NOTICE_LOSS_S)
+                ):
+                    return
+            made = self._made
+            if made is None or not alive(made, self.libvirt):
+                return
+
+    def _mark(self, uuid: str) -> tuple[int, int]:
+        """Another one after each event of this domain, and after each new connection."""
+        return self._events[uuid], self._renewed
 
     def close(self) -> None:
         """Ends it; it is not used again."""
@@ -123,17 +158,17 @@ class Connection:
         if self._closed:
             raise Unreachable(f"{self._label}: the connection was closed")
         _start_loop(self.libvirt)
-        deadline = self._clock.monotonic() + timeout_s
+        deadline = self.clock.monotonic() + timeout_s
         while True:
             uri = self._uri()
             try:
                 made = self._opened(uri)
             except self.libvirt.libvirtError as e:
-                if self._clock.monotonic() >= deadline:
+                if self.clock.monotonic() >= deadline:
                     raise Unreachable(
                         f"{self._label}: libvirt at {uri} does not answer: {e}", hint=_hint(str(e))
                     ) from e
-                self._clock.sleep(RETRY_S)
+                self.clock.sleep(RETRY_S)
                 continue
             self._register(made)
             return made
@@ -163,17 +198,19 @@ class Connection:
     def _register(self, made: Any) -> None:
         with contextlib.suppress(self.libvirt.libvirtError):
             made.setKeepAlive(KEEPALIVE_S, KEEPALIVE_COUNT)
-        with contextlib.suppress(self.libvirt.libvirtError):
-            made.domainEventRegisterAny(
-                None, self.libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._on_event, None
-            )
-        self._notify()
-
-    def _on_event(self, *_: object) -> None:
-        self._notify()
-
-    def _notify(self) -> None:
+        kind = self.libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE
+        try:
+            made.domainEventRegisterAny(None, kind, self._on_event, None)
+            self._told = True
+        except self.libvirt.libvirtError:
+            self._told = False  # who waits looks more often
         with self._changed:
+            self._renewed += 1
+            self._changed.notify_all()
+
+    def _on_event(self, _connection: object, domain: Any, *_: object) -> None:
+        with self._changed:
+            self._events[domain.UUIDString()] += 1
             self._changed.notify_all()
 
 

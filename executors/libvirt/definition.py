@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -14,12 +14,15 @@ from manifests.schema.domain import Domain
 from planner.spec import ArtifactPin, NodeSpec
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 TEMPLATE = "domain.xml.j2"
 DEVICE_PREFIX = "vd"
 # virtio-blk shows the guest no more than this of a serial number.
 SERIAL_MAX = 20
+# One for each fleet that is under way at once is plenty.
+TEMPLATES_MAX = 16
 
 ET.register_namespace(names.KEY, names.XML_NAMESPACE)
 
@@ -144,6 +147,12 @@ def _environment() -> ImmutableSandboxedEnvironment:
     )
 
 
+@lru_cache(maxsize=TEMPLATES_MAX)
+def _compiled(text: str) -> Template:
+    """Compiling takes longer than rendering, and a fleet has few templates."""
+    return _environment().from_string(text)
+
+
 def _rendered(own_template: str | None, values: dict[str, Any]) -> str:
     from jinja2 import TemplateError
 
@@ -152,7 +161,7 @@ def _rendered(own_template: str | None, values: dict[str, Any]) -> str:
     if text is None:
         text = (resources.files("executors.libvirt") / TEMPLATE).read_text(encoding="utf-8")
     try:
-        return _environment().from_string(text).render(values)
+        return _compiled(text).render(values)
     except TemplateError as e:
         line = getattr(e, "lineno", None)
         where = TEMPLATE if shipped else "domain.template"

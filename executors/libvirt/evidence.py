@@ -12,6 +12,13 @@ from executors.libvirt.observe import Seen
 from executors.outcome import Outcome, failed, rejected, succeeded
 from planner.plan import StepKind
 
+_ADVICE = {
+    "does not support virt type 'kvm'": "this machine offers no KVM: say accelerator: qemu, or take one that does",
+    "no network with matching name": "make that network, or name another one, or a bridge, under domain.networks",
+    "is not active": "start what it names (virsh net-start NAME for a network), and have it start with its host",
+}
+"""What to do, by words of libvirt's messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -44,13 +51,20 @@ def fenced(operation: Operation, state: State | None) -> Outcome | None:
     adopting = operation.effect is StepKind.ADOPT
     if ours.lineage != operation.lineage and not adopting:
         return rejected("libvirt.other_lineage", "the domain belongs to another state; adopt it first")
-    if ours.epoch > operation.epoch and not adopting:
+    # Of another lineage only what adopts comes here, and its epochs count from anew.
+    if ours.epoch > operation.epoch and ours.lineage == operation.lineage:
         return rejected("libvirt.stale_epoch", f"epoch {operation.epoch} is fenced by {ours.epoch}")
     if ours.generation > operation.generation:
         return rejected(
             "libvirt.stale_generation", f"generation {operation.generation} is older than {ours.generation}"
         )
     return None
+
+
+def refused(said: str, code: int) -> Outcome:
+    """libvirt's own refusal, with what to do about those that say it to nobody but its authors."""
+    advice = [do for words, do in _ADVICE.items() if words in said]
+    return failed("libvirt.refused", "; ".join([said, *advice]), error=code)
 
 
 def stranger(uid: str, uuid: str) -> Outcome:

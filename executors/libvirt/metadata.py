@@ -115,6 +115,16 @@ def find(domain: ET.Element) -> ET.Element | None:
     return domain.find(f"metadata/{_TAG}")
 
 
+def put(domain: ET.Element, ours: Metadata) -> None:
+    """Our element in place of the one that is there."""
+    around = domain.find("metadata")
+    if around is None:
+        around = ET.SubElement(domain, "metadata")
+    for old in around.findall(_TAG):
+        around.remove(old)
+    around.append(element(ours))
+
+
 def read(found: ET.Element) -> Metadata:
     """The element's content; raises ValueError when it is damaged."""
     try:

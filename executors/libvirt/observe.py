@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from executors.libvirt import metadata
+from executors.libvirt import metadata, names
 from executors.libvirt.metadata import Metadata
-from executors.libvirt.read_back import Surroundings, read_back
+from executors.libvirt.read_back import Surroundings, overlay, read_back
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.plan import StepKind
 
 # virDomainState of libvirt's API; the numbers are part of its ABI.
 NOSTATE, RUNNING, BLOCKED, PAUSED, SHUTDOWN, SHUTOFF, CRASHED, PMSUSPENDED = range(8)
+SAVED = 5  # VIR_DOMAIN_SHUTOFF_SAVED
 _STATES = {
     NOSTATE: "in no state",
     RUNNING: "running",
@@ -34,7 +35,7 @@ _SHUTOFF_REASONS = {
     2: "destroyed",
     3: "crashed",
     4: "migrated away",
-    5: "saved",
+    SAVED: "saved",
     6: "failed to start",
     7: "from a snapshot",
     8: "libvirt ended it",
@@ -71,7 +72,6 @@ class Seen:
     number: int
     defined: ET.Element
     live: ET.Element | None = None
-    persistent: bool = True
 
     @property
     def active(self) -> bool:
@@ -93,6 +93,25 @@ class Seen:
 def is_ours(seen: Seen) -> bool:
     """Whether our metadata is on it."""
     return metadata.find(seen.now) is not None
+
+
+def measured(seen: Seen) -> tuple[str, ...]:
+    """The volumes whose size was declared, and is compared; none of a domain whose metadata is damaged."""
+    try:
+        ours = seen.ours
+    except ValueError:
+        return ()
+    if ours is None:
+        return ()
+    prefix = "domain.volumes."
+    sized = [names.data(ours.uid, f.removeprefix(prefix)) for f in ours.fields if f.startswith(prefix)]
+    disk = overlay(seen.now, ours.uid) if "domain.boot.disk_size" in ours.fields else None
+    return (*sized, *(() if disk is None else (disk,)))
+
+
+def is_saved(seen: Seen) -> bool:
+    """Whether its memory was written out when it ended, as far as libvirt remembers."""
+    return (seen.state, seen.reason) == (SHUTOFF, SAVED)
 
 
 def words(seen: Seen) -> str:
@@ -132,14 +151,13 @@ def node_state(seen: Seen, effect: str) -> NodeState:
     return NodeState.EXITED if seen.state == CRASHED else NodeState.DAMAGED
 
 
-def node(seen: Seen, around: Surroundings, address: str | None = None) -> ObservedNode | None:
-    """The domain as an observed node; None: it is not ours. `address` is the one that was found for it."""
+def node(seen: Seen, around: Surroundings, address: str | None = None) -> ObservedNode:
+    """A domain of ours as an observed node. `address` is the one that was found for it."""
     try:
         ours = seen.ours
     except ValueError as e:
         return _damaged(seen, str(e))
-    if ours is None:
-        return None
+    assert ours is not None, "only domains of ours are nodes"
     defined = seen.defined if seen.live is not None else None
     fields = read_back(seen.now, defined, ours.fields, ours.uid, around)
     return ObservedNode(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from posixpath import basename
 from xml.etree import ElementTree as ET
 
+from executors.driver import Operation
 from executors.libvirt import names
 from manifests.schema.domain import Domain
 
@@ -50,6 +51,17 @@ def read_back(
         if now.get(name) == recorded.get(name) and later.get(name) != recorded.get(name):
             now[name] = f"{later.get(name, 'none')}{AT_NEXT_START}"
     return now
+
+
+def differing(root: ET.Element, operation: Operation, around: Surroundings) -> list[str]:
+    """What a definition that was just made does not have as it was declared, each as words."""
+    wanted = operation.fields
+    made = read_back(root, None, wanted, operation.uid, around)
+    return [
+        f"{name} is {made.get(name, 'nothing')!r}, declared {wanted.get(name, 'nothing')!r}"
+        for name in sorted(made.keys() | wanted.keys())
+        if made.get(name) != wanted.get(name)
+    ]
 
 
 def _fields(root: ET.Element, recorded: Mapping[str, str], uid: str, around: Surroundings) -> dict[str, str]:
@@ -112,7 +124,7 @@ def _boot(
 ) -> None:
     artifact = recorded.get("domain.boot.artifact", "disk")
     found = {part: _image_in(root.findtext(f"os/{part}"), around) for part in ("kernel", "initrd")}
-    system = _overlay(root, uid)
+    system = overlay(root, uid)
     known = recorded.get("artifact.digest" if artifact == "disk" else "domain.boot.disk")
     if system is None:
         found["disk"] = None
@@ -129,7 +141,7 @@ def _boot(
         _set(out, "domain.boot.disk_size", None if size is None else str(size))
 
 
-def _overlay(root: ET.Element, uid: str) -> str | None:
+def overlay(root: ET.Element, uid: str) -> str | None:
     """The volume of the node's own disk."""
     volumes = (basename(source) for source in _sources(root).values())
     return next((volume for volume in volumes if names.is_overlay(uid, volume)), None)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
-from xml.etree import ElementTree as ET
 
 from executors.clock import Clock
 from executors.command import Command, Completed
 from executors.driver import DriverError, ProbeResult, ProbeTarget
 from executors.health import probe as probe_by_transport
-from executors.libvirt import agent, names, observe
+from executors.libvirt import agent, domains, kept, names, observe
 from executors.libvirt.address import routable
 from executors.libvirt.connection import Connection
 from executors.libvirt.definition import domain_of
-from executors.libvirt.evidence import State
-from executors.libvirt.observe import Seen
+from executors.libvirt.domains import Listed
 from executors.libvirt.pool import Pool
 from executors.libvirt.read_back import Surroundings
 from executors.transport import Transport
@@ -54,7 +52,7 @@ class LibvirtReader:
         try:
             return self._connection.read(lambda connection: self._observed(connection, fleets))
         except DriverError as e:
-            return self._unreachable(e.message)
+            return self._unreachable(e.message if e.hint is None else f"{e.message} ({e.hint})")
         except (self._libvirt.libvirtError, OSError) as e:
             return self._unreachable(str(e))
 
@@ -82,76 +80,31 @@ class LibvirtReader:
 
     def _observed(self, connection: Any, fleets: frozenset[str]) -> ObservedHost:
         found = self._pool.look(connection)
-        sizes = None if found is None else self._pool.sizes(found)
-        nodes = self._nodes(connection, fleets, sizes)
+        listed = list(domains.all_of(connection, self._libvirt))
+        wanted = [name for each in listed for name in observe.measured(each.seen)]
+        sizes = None if found is None else self._pool.sizes(found, wanted)
+        nodes = (self._node(each, sizes) for each in listed)
         return ObservedHost(
             name=self._host,
             substrate="qemu",
             reachable=True,
-            arch=connection.getInfo()[0],
+            arch=self._connection.arch(connection),
             os="linux",
-            nodes=tuple(sorted(nodes, key=lambda n: n.uid)),
+            nodes=tuple(
+                sorted((n for n in nodes if not fleets or n.fleet in fleets), key=lambda node: node.uid)
+            ),
         )
 
-    def _nodes(
-        self, connection: Any, fleets: frozenset[str], volumes: Mapping[str, int | None] | None
-    ) -> Iterator[ObservedNode]:
-        for domain in connection.listAllDomains(0):
-            try:
-                node = self._node(domain, volumes)
-            except self._libvirt.libvirtError as e:
-                if e.get_error_code() == self._libvirt.VIR_ERR_NO_DOMAIN:
-                    continue  # it went away between the list and the look
-                raise
-            if node is not None and (not fleets or node.fleet in fleets):
-                yield node
-
-    def _node(self, domain: Any, volumes: Mapping[str, int | None] | None) -> ObservedNode | None:
-        seen = self._seen(domain)
-        if not observe.is_ours(seen):
-            return None
+    def _node(self, listed: Listed, volumes: Mapping[str, int | None] | None) -> ObservedNode:
+        seen = listed.seen
         try:
             ours = seen.ours
         except ValueError:
             ours = None  # damaged, and told so
         by = ours.by if ours is not None and seen.active else "static"
-        around = Surroundings(bool(domain.autostart()), volumes, self._kind)
-        return observe.node(seen, around, self._found(domain, by))
-
-    def _seen(self, domain: Any) -> Seen:
-        """One look at a domain: its state, and what runs beside what is defined."""
-        state, reason = domain.state(0)
-        persistent = bool(domain.isPersistent())
-        active = state in observe.ACTIVE
-        live = _parsed(domain.XMLDesc(0)) if active else None
-        inactive = self._libvirt.VIR_DOMAIN_XML_INACTIVE
-        defined = _parsed(domain.XMLDesc(inactive)) if persistent or live is None else live
-        return Seen(
-            uuid=domain.UUIDString(),
-            state=state,
-            reason=reason,
-            number=domain.ID() if active else -1,
-            defined=defined,
-            live=live,
-            persistent=persistent,
-        )
-
-    def _domain(self, connection: Any, uid: str) -> Any:
-        """The node's domain, or None."""
-        try:
-            return connection.lookupByUUIDString(names.domain_uuid(uid))
-        except self._libvirt.libvirtError as e:
-            if e.get_error_code() == self._libvirt.VIR_ERR_NO_DOMAIN:
-                return None
-            raise
-
-    def _state(self, connection: Any, uid: str) -> State | None:
-        """The node's domain as it is now, or None when there is none. Raises ValueError when it is damaged."""
-        domain = self._domain(connection, uid)
-        if domain is None:
-            return None
-        seen = self._seen(domain)
-        return State(seen, seen.ours)
+        around = Surroundings(listed.autostart, volumes, self._kind)
+        node = observe.node(seen, around, self._found(listed.domain, by))
+        return node.model_copy(update={"losses": kept.losses(listed.kept)})
 
     def _found(self, domain: Any, by: str) -> str | None:
         """The guest's address by lease or agent; None while nobody knows it, or where it is static."""
@@ -166,12 +119,12 @@ class LibvirtReader:
                 domain.agentSetResponseTimeout(AGENT_TIMEOUT_S, 0)
             return routable(domain.interfaceAddresses(sources[by], 0))
         except self._libvirt.libvirtError as e:
-            if e.get_error_code() == self._libvirt.VIR_ERR_NO_DOMAIN:
+            if self._connection.lost(e):
                 raise
-            return None  # no agent yet, or no network that gives leases
+            return None  # no agent yet, no network that gives leases, or gone meanwhile
 
     def _probed(self, connection: Any, target: ProbeTarget) -> ProbeResult:
-        domain = self._domain(connection, target.uid)
+        domain = domains.find(connection, target.uid, self._libvirt)
         if domain is None:
             return ProbeResult(HealthState.FAILING, "the domain is gone")
         state, reason = domain.state(0)
@@ -192,10 +145,10 @@ class LibvirtReader:
         def check(command: tuple[str, ...], timeout_s: float) -> ProbeResult:
             return agent.check(domain, command, timeout_s, self._clock, self._libvirt)
 
-        return probe_by_transport(_ToGuest(self._transport), target, check)
+        return probe_by_transport(ToGuest(self._transport), target, check)
 
 
-class _ToGuest:
+class ToGuest:
     """The host's transport, which must not take the host's own loopback for the guest."""
 
     def __init__(self, transport: Transport) -> None:
@@ -214,7 +167,3 @@ class _ToGuest:
 
     def close(self) -> None:
         self._transport.close()
-
-
-def _parsed(xml: str) -> ET.Element:
-    return ET.fromstring(xml)  # noqa: S314 - libvirt's own answer; expat bounds what entities may become

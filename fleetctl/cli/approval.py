@@ -14,27 +14,31 @@ class NotApproved(FleetctlError):
     code = "approval.missing"
 
 
-def approve(terminal: Terminal, question: str, *, auto: bool) -> None:
-    """Wants `yes`. Raises NotApproved."""
+def approve(terminal: Terminal, question: str, *, auto: bool, losses: str = "") -> None:
+    """Wants `yes`, right after `losses` (what cannot be brought back, none if empty). Raises NotApproved."""
     if auto:
         return
     _ensure_somebody_is_there(terminal)
-    answer = terminal.ask(f"\n{question} Only `yes` is taken for yes: ")
+    answer = terminal.ask(f"\n{_before(losses)}{question} Only `yes` is taken for yes: ")
     if answer != "yes":
         raise NotApproved("not approved; nothing was changed")
 
 
-def approve_end(terminal: Terminal, fleets: Iterable[str], *, auto: bool) -> None:
-    """Wants each fleet's name typed. Raises NotApproved."""
+def approve_end(terminal: Terminal, fleets: Iterable[str], *, auto: bool, losses: str = "") -> None:
+    """Wants each fleet's name typed, right after `losses` as above. Raises NotApproved."""
     if auto:
         return
     _ensure_somebody_is_there(terminal)
     for fleet in fleets:
         answer = terminal.ask(
-            f"\nThis takes down what is listed of fleet/{fleet}. Type the fleet's name to go on: "
+            f"\n{_before(losses)}This takes down what is listed of fleet/{fleet}. Type the fleet's name to go on: "
         )
         if answer != fleet:
             raise NotApproved(f"{answer or 'nothing'!r} is not the fleet's name; nothing was changed")
+
+
+def _before(losses: str) -> str:
+    return f"{losses}\n" if losses else ""
 
 
 def _ensure_somebody_is_there(terminal: Terminal) -> None:

@@ -240,7 +240,7 @@ class Conformance:
         for thread in threads:
             thread.join(30)
         node.serves()
-        assert [a.state for a in answers] == ["succeeded"] * 2
+        assert [a.state for a in answers] == ["succeeded"] * 2, answers
         assert place.starts(UID) == 1
 
     # --- lookup -------------------------------------------------------------------------------------------

@@ -36,6 +36,13 @@ MODULES = (
 """Drivers of the guest; depmod finds what each needs before it."""
 
 POWER_BUTTON = b"#!/bin/sh\nkill -TERM $(cat /run/node.pid)\n"
+# What the guest agent runs when it is asked to shut the guest down.
+AGENT_SHUTDOWN = b"""#!/bin/sh
+echo "guest: its agent was asked to shut down" >/dev/console
+umount /data 2>/dev/null
+sync
+poweroff -f
+"""
 DHCP_SCRIPT = b"""#!/bin/sh
 [ "$1" = bound ] || exit 0
 ip address add "$ip/$mask" dev "$interface"
@@ -161,7 +168,11 @@ def _modules(tree: Path, version: str) -> list[Path]:
 def _agent(tree: Path) -> dict[str, tuple[bytes, int]]:
     """QEMU's guest agent with the libraries it is linked to, which the machine has with QEMU itself."""
     program = tree / "usr/sbin/qemu-ga"
-    files = {"agent/qemu-ga": (program.read_bytes(), 0o755), "agent/start": (AGENT_START, 0o755)}
+    files = {
+        "agent/qemu-ga": (program.read_bytes(), 0o755),
+        "agent/start": (AGENT_START, 0o755),
+        "sbin/shutdown": (AGENT_SHUTDOWN, 0o755),
+    }
     for word in text(["ldd", program]).split():
         if word.startswith("/") and Path(word).exists():
             files[word.lstrip("/")] = (Path(word).read_bytes(), 0o755)

@@ -18,7 +18,7 @@ from manifests.schema.host import Host
 from manifests.schema.release import Release
 from manifests.template import Renderer
 from planner.make import make
-from planner.observed import HealthState, NodeState, ObservedHost, ObservedNode, Snapshot
+from planner.observed import HealthState, Loss, NodeState, ObservedHost, ObservedNode, Snapshot
 from planner.options import Options
 from planner.plan import FleetPlan, Plan, Step, StepKind
 from planner.recorded import Recorded, RecordedNode
@@ -133,6 +133,7 @@ class Real:
     health: HealthState = HealthState.UNKNOWN
     lineage: str = LINEAGE
     values: dict[str, str] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = ()
 
     @property
     def available(self) -> bool:
@@ -191,6 +192,7 @@ class World:
             state=n.state,
             health=n.health,
             port=n.spec.port,
+            losses=n.losses,
         )
 
     def ledger(self) -> dict[str, Recorded]:

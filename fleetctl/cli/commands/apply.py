@@ -68,7 +68,7 @@ def act(invocation: Invocation, settings: Settings, plan: Plan, *, auto_approve:
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK
-    approval.approve(terminal, "Carry this out?", auto=auto_approve)
+    approval.approve(terminal, "Carry this out?", auto=auto_approve, losses=plan_text.losses(plan))
     carry_out.check_files(plan)
     carry_out.fetch_artifacts(invocation, settings, plan)
     return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine))

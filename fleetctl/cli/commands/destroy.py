@@ -47,5 +47,6 @@ def command(
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK
-    approval.approve_end(terminal, [f.fleet for f in plan.fleets if f.steps], auto=auto_approve)
+    fleets = [f.fleet for f in plan.fleets if f.steps]
+    approval.approve_end(terminal, fleets, auto=auto_approve, losses=plan_text.losses(plan))
     return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, "destroy"))

@@ -58,7 +58,10 @@ def command(
                 f"  open: {record.effect} of node/{run.fleet}/{record.node} ({record.operation_id})"
             )
         terminal.data(f"  its plan was: {plan_text.counts(plans[run.fleet]).removeprefix('Plan: ')}")
-    approval.approve(terminal, "Look up what is open and carry the plan on?", auto=auto_approve)
+    distinct = {p.plan_id: p for p in plans.values()}.values()
+    losses = "\n".join(filter(None, map(plan_text.losses, distinct)))
+    question = "Look up what is open and carry the plan on?"
+    approval.approve(terminal, question, auto=auto_approve, losses=losses)
     code = 0
     for plan_id in dict.fromkeys(p.plan_id for p in plans.values()):
         fleets = [fleet for fleet, p in plans.items() if p.plan_id == plan_id]

@@ -10,6 +10,8 @@ from planner.observed import ObservedHost, Snapshot
 
 _HEADER = ("node", "uid", "state", "health", "version", "digest", "gen", "port", "up", "instance", "detail")
 
+DETAIL_COLUMNS_MAX = 60
+
 
 def render_inventory(snapshot: Snapshot, now: datetime) -> str:
     """Every host in the order of the snapshot."""
@@ -37,7 +39,7 @@ def _host(host: ObservedHost, now: datetime) -> str:
             "-" if n.port is None else str(n.port),
             table.since(n.started_at, now),
             n.instance or "-",
-            one_line(n.detail)[:60],
+            one_line("; ".join([n.detail, *(f"has {loss.what}" for loss in n.losses)]))[:DETAIL_COLUMNS_MAX],
         ]
         for n in host.nodes
     ]

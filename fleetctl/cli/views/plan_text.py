@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from planner.change import Action, Change, Reason
-from planner.explain import sums
+from planner.explain import lost, sums
 from planner.hooks import told
 from planner.plan import FleetPlan, Plan, Refusal, StepKind, Verdict
 
@@ -37,6 +37,8 @@ _REASONS = {
 ALIKE_MAX = 8
 # More names than this in one line are cut in the middle.
 NAMES_MAX = 6
+# More nodes than this are not listed a second time right before the question.
+LOST_MAX = 8
 VALUE_COLUMNS_MAX = 60
 NO_CHANGES = "No changes. Everything that was declared is there and healthy."
 NO_CHANGES_BUT = "No changes. Not everything is well, or could be seen: see above."
@@ -88,6 +90,16 @@ def summary(plan: Plan, paint: Paint = PLAIN) -> str:
 def counts(plan: Plan) -> str:
     """`Plan: 1 to add, 2 to change, 0 to destroy.`"""
     return f"Plan: {sums(plan)}."
+
+
+def losses(plan: Plan) -> str:
+    """What the question repeats: what cannot be brought back, node by node; empty where nothing is lost."""
+    nodes = [one_line(text) for text in lost(plan)]
+    if not nodes:
+        return ""
+    more = len(nodes) - LOST_MAX
+    shown = [f"  {text}" for text in nodes[:LOST_MAX]] + ([f"  and {more} more nodes"] if more > 0 else [])
+    return "\n".join(["This cannot be brought back afterwards:", *shown])
 
 
 def _availability(fleet: FleetPlan, several: bool) -> str:
@@ -164,7 +176,7 @@ def _alike(changes: Iterable[Change]) -> list[list[Change]]:
     ordered = sorted(changes, key=lambda c: (weight.index(c.action), not c.available))
     groups: dict[object, list[Change]] = {}
     for c in ordered:
-        key = (c.action, c.group, c.reasons, c.before, c.after, c.available, c.data_lost)
+        key = (c.action, c.group, c.reasons, c.before, c.after, c.available, c.data_lost, c.losses)
         groups.setdefault(key, []).append(c)
     out: list[list[Change]] = []
     for alike in groups.values():
@@ -185,6 +197,10 @@ def _change(fleet: FleetPlan, alike: Sequence[Change], paint: Paint) -> list[str
     lines += [f"      {_reason(r)}" for r in c.reasons]
     if c.data_lost:
         lines.append(paint("red bold", "      its data is removed and cannot be brought back"))
+    lines += [
+        paint("red bold", f"      lost with it, and cannot be brought back: {one_line(what)}")
+        for what in c.losses
+    ]
     return lines
 
 

@@ -233,7 +233,7 @@ class Guests:
                     "health": {
                         "http": {"path": "/health", "port": GUEST_PORT},
                         "interval": "200ms",
-                        "deadline": "150s",
+                        "deadline": "240s",
                         **self.health,
                     },
                     **self.group,

@@ -26,6 +26,18 @@ def read_until(running: subprocess.Popen[str], words: str) -> None:
     raise AssertionError(f"it ended without saying {words!r}")
 
 
+def snapshot_of(guests: Guests, domain: str, name: str) -> None:
+    """A snapshot as libvirt knows it, of a domain that goes on."""
+    inside = guests.lab.out("dumpxml", domain, "--inactive")
+    path = guests.path / "snapshot.xml"
+    path.write_text(
+        f"<domainsnapshot><name>{name}</name><state>shutoff</state><creationTime>1</creationTime>{inside}"
+        "</domainsnapshot>"
+    )
+    guests.lab.virsh("snapshot-create", domain, str(path), "--redefine")
+    path.unlink()
+
+
 def test_from_nothing_to_three_guests_and_no_changes(guests: Guests) -> None:
     planned = guests.pending()
     assert "Plan: 3 to add, 0 to change, 0 to destroy." in planned
@@ -74,12 +86,18 @@ def test_a_killed_guest_and_memory_changed_by_hand_are_seen_apart_and_repaired(
     boots = guests.ask("/boot")
     libvirt_lab.kill_domain(killed)
     libvirt_lab.virsh("setmem", changed, "200MiB", "--config")
+    snapshot_of(guests, changed, "before")
     wait_for(lambda: guests.nodes()["guest-1"]["state"] == "exited", "libvirt sees the end of the guest")
     planned = guests.pending()
     assert "shut off (crashed)" in planned, planned
     assert "Changed outside of fleetctl" in planned
     assert "domain.memory: 256MiB, 200MiB of it in use (at its next start) -> 256MiB" in planned, planned
     assert "guest-0" not in planned
+    assert planned.count("lost with it, and cannot be brought back: 1 snapshot (before)") == 1, planned
+    document = guests.run("plan", ".", "--format", "json").json
+    (fleet,) = document["fleets"]
+    losses = {change["node"]: change["losses"] for change in fleet["changes"]}
+    assert losses == {"guest-0": [], "guest-1": [], "guest-2": ["1 snapshot (before)"]}
     guests.apply()
     after = guests.ask("/boot")
     assert after["guest-0"] == boots["guest-0"], "nothing happened to the one that was as declared"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,8 +12,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from executors.driver import Operation
-from executors.libvirt import address, definition, evidence, metadata, names, observe
+from executors.libvirt import address, definition, evidence, kept, metadata, names, observe
 from executors.libvirt.evidence import State
+from executors.libvirt.kept import Kept
 from executors.libvirt.read_back import Surroundings, read_back
 from manifests.schema.domain import Boot, DataVolume, Domain, Network
 from planner.observed import NodeState
@@ -41,6 +43,12 @@ def volumes(of: NodeSpec) -> dict[str, int | None]:
 
 def defined(of: NodeSpec) -> ET.Element:
     return ET.fromstring(definition.define(operation(CREATE, of), PLACE))
+
+
+def found_in(root: ET.Element, path: str) -> ET.Element:
+    found = root.find(path)
+    assert found is not None
+    return found
 
 
 def seen(
@@ -237,9 +245,36 @@ def test_an_instance_is_one_start() -> None:
     assert observe.instance(seen(observe.SHUTOFF)) is None
 
 
+def test_each_thing_that_libvirt_keeps_has_its_words_and_its_flag() -> None:
+    """With the data retained, the next generation goes on with its firmware's variables and its TPM."""
+    libvirt = pytest.importorskip("libvirt")
+    root = defined(spec())
+    assert kept.losses(kept.defined(root)) == ()
+    ET.SubElement(ET.SubElement(found_in(root, "devices"), "tpm"), "backend", type="emulator")
+    ET.SubElement(found_in(root, "os"), "nvram").text = "/pool/x.fd"
+    found = replace(kept.defined(root), saved=True, snapshots=tuple("gfedcba"), checkpoints=("one",))
+    assert [(loss.by, loss.what) for loss in kept.losses(found)] == [
+        ("start", "its saved state"),
+        ("removal", "7 snapshots (a, b, c, d, e, …)"),
+        ("removal", "1 checkpoint (one)"),
+        ("end", "its firmware's variables"),
+        ("end", "what its TPM holds"),
+    ]
+    always = (
+        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+        | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+        | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+    )
+    kept_on = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
+    gone = libvirt.VIR_DOMAIN_UNDEFINE_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_TPM
+    assert kept.flags(found, libvirt, retain=True) == always | kept_on
+    assert kept.flags(found, libvirt, retain=False) == always | gone
+    assert kept.flags(Kept(), libvirt, retain=False) == 0
+
+
 def test_a_stranger_is_no_node() -> None:
     root = ET.fromstring("<domain type='qemu'><name>x</name></domain>")
-    assert observe.node(observe.Seen("u", observe.RUNNING, 0, 1, root, root), Surroundings()) is None
+    assert not observe.is_ours(observe.Seen("u", observe.RUNNING, 0, 1, root, root))
 
 
 def state(of: observe.Seen) -> State:

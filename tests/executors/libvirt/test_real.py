@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,14 +17,14 @@ pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
 from executors import registry
 from executors.driver import DriverError, ProbeTarget
-from executors.libvirt import connection, names
+from executors.libvirt import connection, domains, kept, names
 from executors.libvirt.driver import LibvirtDriver
 from executors.outcome import Outcome
 from manifests.digest import sha256
 from manifests.schema.domain import Boot, DataVolume, Domain, DomainAddress, Network, PinnedFile
-from manifests.schema.fleet import CommandProbe, Drain, Health, HttpProbe, TcpProbe
+from manifests.schema.fleet import CommandProbe, Drain, DrainCall, Drained, Health, HttpProbe, TcpProbe
 from manifests.schema.host import Host, Libvirt
-from planner.observed import HealthState, NodeState, ObservedNode
+from planner.observed import HealthState, Loss, NodeState, ObservedNode
 from planner.plan import StepKind
 from planner.spec import ArtifactPin, FileSpec, NodeSpec, fields
 from tests.executors.libvirt.nodes import UID, operation
@@ -56,7 +57,8 @@ def driver(libvirt_lab: LibvirtLab) -> Iterator[LibvirtDriver]:
             continue
         if found.isActive():
             found.destroy()
-        found.undefineFlags(made._kept_with(found, retain=False)[0])
+        told = kept.defined(domains.parsed(found.XMLDesc(0)))
+        found.undefineFlags(kept.flags(kept.asked(found, told), made._libvirt, retain=False))
     pool = made._pool.ready(open_)
     for volume in pool.listAllVolumes():
         volume.delete(0)
@@ -160,6 +162,56 @@ def test_files_that_come_and_go_outside_are_seen(
     assert "running" in libvirt_lab.out("pool-info", "mine")
 
 
+def test_memory_disks_and_cards_changed_by_hand_show_field_by_field(
+    driver: LibvirtDriver, libvirt_lab: LibvirtLab, tmp_path: Path
+) -> None:
+    """Each under its own name, with what is there now; nothing else differs."""
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    bridge = libvirt_lab.slot.bridge
+    sizes = {"a": "8MiB", "b": "16MiB"}
+    of = of_disk(
+        image,
+        volumes=tuple(DataVolume(name=name, size=size) for name, size in sizes.items()),
+        networks=(Network(bridge=bridge),),
+    )
+    driver.stage(of.artifact, str(image))
+    done(driver, CREATE, of)
+    assert seen(driver).fields == fields(of, {})
+    name = names.domain(UID)
+    (file_of(libvirt_lab, "stray.img")).write_bytes(bytes(2**20))
+    libvirt_lab.virsh("setmaxmem", name, "96MiB", "--config")
+    libvirt_lab.virsh("setmem", name, "96MiB", "--config")
+    libvirt_lab.virsh("setvcpus", name, "2", "--config", "--maximum")
+    libvirt_lab.virsh("setvcpus", name, "2", "--config")
+    libvirt_lab.virsh("detach-disk", name, "vdc", "--config")
+    libvirt_lab.virsh("attach-disk", name, f"/var/lib/libvirt/{FOLDER}/stray.img", "vdz", "--config")
+    libvirt_lab.virsh("attach-interface", name, "bridge", bridge, "--model", "e1000", "--config")
+    found, wanted = seen(driver).fields, fields(of, {})
+    changed = {n: found.get(n) for n in wanted | found if wanted.get(n) != found.get(n)}
+    assert changed.pop("domain.networks.1", "").startswith(f"bridge {bridge}, e1000, 52:54:00:")
+    assert changed == {
+        "domain.memory": "96MiB",
+        "domain.vcpus": "2",
+        "domain.volumes.b": None,
+        "domain.disks.vdz": f"/var/lib/libvirt/{FOLDER}/stray.img",
+    }
+
+
+def test_what_libvirt_refuses_is_told_with_what_to_do(driver: LibvirtDriver, tmp_path: Path) -> None:
+    """The laboratory's libvirt has no KVM, and no network of that name."""
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    without_kvm = of_disk(image, accelerator="kvm")
+    driver.stage(without_kvm.artifact, str(image))
+    outcome = do(driver, CREATE, without_kvm)
+    assert outcome.code == "libvirt.refused"
+    assert "say accelerator: qemu" in outcome.detail
+    of = of_disk(image, networks=(Network(network="nowhere"),))
+    done(driver, CREATE, of)
+    outcome = do(driver, START, of)
+    assert outcome.code == "libvirt.refused"
+    assert "make that network" in outcome.detail
+
+
 def test_overlays_are_replaced_or_kept_and_data_stays(driver: LibvirtDriver, tmp_path: Path) -> None:
     one, two = (make_disk_image(tmp_path / f"{v}.qcow2", v) for v in ("1.0.0", "2.0.0"))
     store = (DataVolume(name="store", size="8MiB"),)
@@ -237,6 +289,46 @@ def test_a_template_of_the_operators_own_is_used_and_held_to_what_is_declared(
             assert driver.observe(frozenset()).nodes == ()
 
 
+def test_what_libvirt_keeps_with_a_domain_is_seen_and_goes_with_it(
+    driver: LibvirtDriver, libvirt_lab: LibvirtLab, tmp_path: Path
+) -> None:
+    """L2: snapshots and checkpoints go with each replacement, the firmware's variables only with the data."""
+    from importlib import resources
+
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    shipped = (resources.files("executors.libvirt") / "domain.xml.j2").read_text()
+    variables = f"/var/lib/libvirt/{FOLDER}/{UID}.fd"
+    firmware = f"<loader readonly='yes' type='pflash'>/usr/share/code.fd</loader><nvram>{variables}</nvram>"
+    path = tmp_path / "firmware.j2"
+    path.write_text(shipped.replace("</type>", f"</type>{firmware}", 1))
+    template = PinnedFile(source=str(path), digest=sha256(path.read_bytes()))
+    of = of_disk(image, template=template)
+    for pin in of.pins:
+        driver.stage(pin, pin.source)
+    done(driver, CREATE, of)
+    file_of(libvirt_lab, f"{UID}.fd").write_bytes(b"variables")
+    firmwares = Loss(by="end", what="its firmware's variables")
+    assert seen(driver).losses == (firmwares,)
+    inside = libvirt_lab.out("dumpxml", names.domain(UID))
+    for kind, more in (("snapshot", "<state>shutoff</state>"), ("checkpoint", "")):
+        told = tmp_path / f"{kind}.xml"
+        told.write_text(
+            f"<domain{kind}><name>before</name>{more}<creationTime>1</creationTime>{inside}</domain{kind}>"
+        )
+        libvirt_lab.virsh(f"{kind}-create", names.domain(UID), str(told), "--redefine")
+    both = (
+        Loss(by="removal", what="1 snapshot (before)"),
+        Loss(by="removal", what="1 checkpoint (before)"),
+    )
+    assert seen(driver).losses == (*both, firmwares)
+    assert done(driver, DESTROY, of).detail == f"with it went: {both[0].what}, {both[1].what}"
+    assert file_of(libvirt_lab, f"{UID}.fd").exists(), "the next generation goes on with them"
+    done(driver, CREATE, of, generation=2)
+    outcome = done(driver, DESTROY, of, generation=2, retain_data=False)
+    assert outcome.detail == f"with it went: {firmwares.what}"
+    assert not file_of(libvirt_lab, f"{UID}.fd").exists()
+
+
 def test_a_libvirt_that_hangs_is_unreachable_within_a_bound(
     libvirt_lab: LibvirtLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +348,39 @@ def test_a_libvirt_that_hangs_is_unreachable_within_a_bound(
     assert not found.reachable
     assert "does not answer within 1 s" in (found.error or "")
     assert registry.reader(host, "qemu").observe(frozenset()).reachable
+
+
+def test_events_are_registered_again_after_libvirtd_was_restarted(
+    driver: LibvirtDriver, libvirt_lab: LibvirtLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits looks again over the new connection, and is woken by its events: nothing here looks by the clock."""
+    monkeypatch.setattr(connection, "LOOK_AGAIN_S", 10 * BOOT_TIMEOUT_S)
+    image = make_disk_image(tmp_path / "image.qcow2", "1.0.0")
+    of = of_disk(image)
+    driver.stage(of.artifact, str(image))
+    done(driver, CREATE, of)
+    over: list[Any] = []
+
+    def runs() -> bool:
+        def look(made: Any) -> bool:
+            over.append(made)
+            return bool(domains.find(made, UID, driver._libvirt).isActive())
+
+        return driver._connection.read(look)
+
+    answers: list[bool] = []
+    uuid = names.domain_uuid(UID)
+    waiting = threading.Thread(
+        target=lambda: answers.append(driver._connection.wait(uuid, runs, BOOT_TIMEOUT_S))
+    )
+    waiting.start()
+    until(lambda: over, "it looks")
+    libvirt_lab.halt_libvirtd(kill=True)
+    libvirt_lab.start_libvirtd()
+    until(lambda: over[-1] is not over[0], "it looks over a new connection")
+    libvirt_lab.virsh("start", names.domain(UID))
+    waiting.join(BOOT_TIMEOUT_S)
+    assert answers == [True]
 
 
 # --- a guest ----------------------------------------------------------------------------------------------
@@ -316,7 +441,12 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     assert driver.probe(ProbeTarget(UID, of)).detail == "the domain is shut off"
     done(driver, START, of)
     early = driver.probe(ProbeTarget(UID, of))
-    assert early.state is HealthState.FAILING
+    assert (early.state, early.detail) == (HealthState.FAILING, "no address yet (by lease)")
+    modes = {
+        name: file_of(libvirt_lab, name).stat().st_mode & 0o777
+        for name in (names.seed(UID), names.image(of.artifact.digest))
+    }
+    assert modes == {names.seed(UID): 0o600, names.image(of.artifact.digest): 0o644}, "a seed is QEMU's alone"
     until(
         lambda: driver.probe(ProbeTarget(UID, of)).state is HealthState.PASSING,
         "it is healthy",
@@ -331,7 +461,7 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
 
     def probe(**health: Any) -> tuple[str, str]:
         asked = of.model_copy(update={"health": Health(timeout="20s", **health)})
-        answer = driver.probe(ProbeTarget(UID, asked, node.instance))
+        answer = driver.probe(ProbeTarget(UID, asked, seen(driver).instance))
         return answer.state.value, answer.detail
 
     assert probe(tcp=TcpProbe(port=GUEST_PORT))[0] == "passing"
@@ -342,8 +472,22 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
         "exit status 3: no",
     )
     assert driver.probe(ProbeTarget(UID, of, "domain 999.x")).state is HealthState.FAILING
-    by_agent = driver._connection.read(lambda c: driver._found(driver._domain(c, UID), "agent"))
+    by_agent = driver._connection.read(
+        lambda c: driver._found(domains.find(c, UID, driver._libvirt), "agent")
+    )
     assert by_agent == node.address
+
+    def drained(**drain: Any) -> tuple[str, str]:
+        asked = of.model_copy(update={"drain": Drain(timeout="20s", **drain)})
+        outcome = driver.perform(operation(StepKind.DRAIN, asked), {})
+        return outcome.state.value, outcome.code
+
+    by_page = DrainCall(method="GET", path="/health", port=GUEST_PORT)
+    by_words = CommandProbe(command=("/bin/sh", "-c", "echo asked"))
+    until_page = Drained(http=HttpProbe(path="/health", port=GUEST_PORT))
+    assert drained(http=by_page, until=until_page) == ("succeeded", "drain.drained")
+    assert drained(http=by_page.model_copy(update={"path": "/nothing"})) == ("failed", "drain.refused")
+    assert drained(command=by_words) == ("succeeded", "drain.asked")
 
     libvirt_lab.halt_libvirtd(kill=True)
     libvirt_lab.start_libvirtd()
@@ -356,7 +500,21 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
     assert time.monotonic() - began >= 3
     assert seen(driver).state is NodeState.STOPPED
     done(driver, START, of, operation_id="again")
+    until(
+        lambda: probe(command=CommandProbe(command=("/bin/true",)))[0] == "passing",
+        "the agent answers",
+        BOOT_TIMEOUT_S,
+    )
+    assert of.domain is not None
+    asked = of.domain.model_copy(update={"shutdown": "agent"})
+    patient = of.model_copy(update={"domain": asked, "drain": Drain(timeout="90s")})
+    assert done(driver, STOP, patient).code == "libvirt.drained", "its power button it ignores"
+    assert "its agent was asked to shut down" in driver.logs(UID, 200)
+    done(driver, START, of, operation_id="once more")
     libvirt_lab.virsh("managedsave", names.domain(UID))
     assert "saved" in seen(driver).detail
-    outcome = done(driver, DESTROY, of)
-    assert outcome.detail == "a saved state went with it"
+    assert seen(driver).losses == (Loss(by="start", what="its saved state"),)
+    assert done(driver, START, of, operation_id="anew").detail == "with it went: its saved state"
+    assert seen(driver).losses == ()
+    libvirt_lab.virsh("managedsave", names.domain(UID))
+    assert done(driver, DESTROY, of).detail == "with it went: its saved state"

@@ -17,15 +17,17 @@ pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
 from executors import registry
 from executors.driver import Driver, ProbeTarget
-from executors.libvirt import definition, names
+from executors.libvirt import definition, kept, names
+from executors.libvirt.connection import Connection
 from executors.libvirt.driver import LibvirtDriver
-from executors.libvirt.pool import Pool
+from executors.libvirt.kept import Kept
 from executors.outcome import Outcome
 from manifests.schema.fleet import Drain
 from manifests.schema.host import Host, Libvirt
-from planner.observed import HealthState, NodeState, ObservedNode
+from planner.observed import HealthState, Loss, NodeState, ObservedNode
 from planner.plan import StepKind
 from planner.spec import ArtifactPin, NodeSpec, fields
+from tests.executors.libvirt.dry import believed
 from tests.executors.libvirt.nodes import UID, domain, operation, spec
 
 CREATE, START, STOP, RELOAD, DESTROY, ADOPT = (
@@ -39,16 +41,6 @@ CREATE, START, STOP, RELOAD, DESTROY, ADOPT = (
 HOST = Host(api_version="fleetctl/v1", kind="Host", name="vm", libvirt=Libvirt(uri="test:///default"))
 
 
-class Believed(Pool):
-    """A pool that makes volumes and is told their content."""
-
-    def _upload(self, connection: Any, name: str, source: Any, size_b: int, mode: str) -> None:
-        self.make(connection, name, size_b, "raw")
-
-    def _digest(self, connection: Any, name: str) -> str:
-        return names.image_digest(name) or ""
-
-
 def pinned(**change: Any) -> NodeSpec:
     """A specification for any architecture; the test hypervisor is an i686."""
     of = spec(drain=Drain(timeout="100ms"), **change)
@@ -57,18 +49,14 @@ def pinned(**change: Any) -> NodeSpec:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[LibvirtDriver]:
-    made = cast("LibvirtDriver", registry.driver(HOST, "qemu"))
-    made._pool = Believed("fleetctl", "/pool", made._libvirt, made._clock)
-    (tmp_path / "bytes").write_bytes(b"x")
-    for pin in pinned().pins:
-        made.stage(pin, str(tmp_path / "bytes"))
+    made = believed(cast("LibvirtDriver", registry.driver(HOST, "qemu")), tmp_path, pinned().pins)
     yield made
     connection = made._connection.get()
     for found in connection.listAllDomains(0):
         if found.name().startswith("fleetctl-"):
             if found.isActive():
                 found.destroy()
-            found.undefine()
+            found.undefineFlags(kept.flags(kept.asked(found, Kept()), made._libvirt, retain=True))
     made._pool.remove(connection, [v.name() for v in made._pool.ready(connection).listAllVolumes()])
     made.close()
 
@@ -132,6 +120,46 @@ def test_paused_is_told_from_ended(driver: LibvirtDriver) -> None:
     raw(driver).suspend()
     assert here(driver).state is NodeState.PAUSED
     assert do(driver, STOP).code == "libvirt.killed", "a guest that stands still hears no power button"
+
+
+RUN_STATES = {
+    "crashed": (6, NodeState.EXITED, "crashed"),
+    "paused": (3, NodeState.PAUSED, "paused"),
+    "suspended by itself": (7, NodeState.PAUSED, "suspended by the guest"),
+}
+
+
+@pytest.fixture(params=RUN_STATES)
+def standing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[LibvirtDriver, str]]:
+    """A hypervisor whose one domain, ours, begins in a state that no call leads to."""
+    number = RUN_STATES[request.param][0]
+    of = pinned()
+    xml = definition.define(operation(CREATE, of), definition.Place("/pool", "i686", "test"))
+    state = "<test:runstate xmlns:test='http://libvirt.org/schemas/domain/test/1.0'>"
+    (tmp_path / "node.xml").write_text(
+        f"<node>{xml.replace('</domain>', f'{state}{number}</test:runstate></domain>')}</node>"
+    )
+    made = cast("LibvirtDriver", registry.driver(HOST, "qemu"))
+    made._connection = Connection("host/vm", lambda: f"test://{tmp_path}/node.xml", made._clock, 1.0)
+    yield believed(made, tmp_path, pinned().pins), request.param
+    made.close()
+
+
+def test_crashed_paused_and_suspended_are_told_apart_and_none_is_a_dead_end(
+    standing: tuple[LibvirtDriver, str],
+) -> None:
+    """A guest that crashed where its QEMU is preserved is started anew; one that sleeps or stands is stopped."""
+    driver, name = standing
+    _, state, words = RUN_STATES[name]
+    found = here(driver)
+    assert (found.state, found.detail.partition(" (")[0]) == (state, words)
+    assert (found.instance is None) == (name == "crashed")
+    if name == "crashed":
+        assert do(driver, START).code == "libvirt.started"
+        assert here(driver).state is NodeState.RUNNING
+    assert do(driver, STOP).state == "succeeded"
+    assert here(driver).state is NodeState.STOPPED
+    assert do(driver, DESTROY).code == "libvirt.gone"
 
 
 def test_memory_changed_by_hand_shows_in_its_field(driver: LibvirtDriver) -> None:
@@ -261,7 +289,19 @@ def test_a_snapshot_goes_with_the_domain(driver: LibvirtDriver) -> None:
     do(driver, CREATE)
     raw(driver).snapshotCreateXML("<domainsnapshot><name>one</name></domainsnapshot>", 0)
     outcome = do(driver, DESTROY)
-    assert (outcome.code, outcome.detail) == ("libvirt.gone", "1 snapshots went with it")
+    assert (outcome.code, outcome.detail) == ("libvirt.gone", "with it went: 1 snapshot (one)")
+
+
+def test_what_goes_with_a_domain_is_seen_before(driver: LibvirtDriver) -> None:
+    """L2: it is in the plan, and not only in the outcome."""
+    do(driver, CREATE)
+    assert here(driver).losses == ()
+    for name in ("one", "two"):
+        raw(driver).snapshotCreateXML(f"<domainsnapshot><name>{name}</name></domainsnapshot>", 0)
+    assert here(driver).losses == (Loss(by="removal", what="2 snapshots (one, two)"),)
+    raw(driver).create()
+    raw(driver).managedSave(0)
+    assert here(driver).losses[0] == Loss(by="start", what="its saved state")
 
 
 def test_two_hundred_domains_are_observed_in_one_pass(driver: LibvirtDriver) -> None:
