@@ -74,7 +74,7 @@ class Node:
 
     def start(self) -> None:
         """Start the pool on the running loop."""
-        self.pool = Pool(self.settings.threads, asyncio.get_running_loop())
+        self.pool = Pool(self.settings.threads, asyncio.get_running_loop(), self.clock.monotonic)
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` as a task that the node keeps until it ends."""
