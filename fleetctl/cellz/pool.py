@@ -72,17 +72,19 @@ class Pool:
         """
         began = self._now()
         until = began + _TURN_S
-        while self._turn and began < until:
-            batch = self._turn.popleft()()
-            if not (batch.light and self._pace.quick(began) and batch.run_here()):
-                self._todo.put(batch)
-                continue
-            ended = self._now()
-            self._pace.took(began, ended)
-            began = ended
-            batch.done()
-        if self._turn:
-            self._loop.call_soon(self._end_turn)
+        try:
+            while self._turn and began < until:
+                batch = self._turn.popleft()()
+                if not (batch.light and self._pace.quick(began) and batch.run_here()):
+                    self._todo.put(batch)
+                    continue
+                ended = self._now()
+                self._pace.took(began, ended)
+                began = ended
+                batch.done()
+        finally:
+            if self._turn:
+                self._loop.call_soon(self._end_turn)
 
     async def io(self, call: Callable[[], T]) -> T:
         """Run a call that waits for the blob store."""

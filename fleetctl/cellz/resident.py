@@ -328,8 +328,11 @@ class Cell:
         self._writes += 1
         if self._writes >= _LOOK_AT_WAL_EVERY:
             self._writes = 0
-            if self.db is not None and self.db.wal_is_long():
-                self._enqueue(None, CellDb.recycle_wal)
+            node = self._node
+            # One at a time: they all wait for the same disk, and share a processor with the loop.
+            if self.db is not None and not node.recycling and self.db.wal_is_long():
+                node.recycling = True
+                self._enqueue(None, CellDb.recycle_wal).add_done_callback(node.recycled)
 
     def _troubled(self, error: sqlite3.Error | OSError) -> CellzError:
         refused = told(self.id, error)
