@@ -1,7 +1,7 @@
 """One cell's SQLite database: connection, transactions and the reads of the contract.
 
 Reads are short and fetched whole, so that no reader keeps the WAL from being reset (Q2). Every write
-transaction is BEGIN IMMEDIATE (Q1).
+transaction is BEGIN IMMEDIATE, or one statement, which takes the write lock as it begins (Q1).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ Name parts to run only those: appends fan activation memory modes floor s3 takeo
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import signal
@@ -339,6 +340,7 @@ def from_s3() -> None:
 
     if missing():
         return
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with s3_server() as server:
         keys = {
             "s3_endpoint": server.endpoint,
