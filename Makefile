@@ -45,8 +45,8 @@ bench: $(TOOLS) ## print the benchmark table; BENCH="plan ssh" for some parts of
 	$(BIN)/python -m tests.bench $(BENCH)
 	$(BIN)/python -m tests.bench.libvirt
 
-bench-cellz: $(TOOLS) ## measure the cell daemon, beside CELLZ_PEER where that is set
-	$(BIN)/python -m tests.cellz.bench
+bench-cellz: $(TOOLS) ## measure the cell daemon, beside CELLZ_PEER where that is set; BENCH as above
+	$(BIN)/python -m tests.cellz.bench $(BENCH)
 
 soak: $(TOOLS) system-packages libvirt ## run the long random rounds
 	$(BIN)/python -m pytest -m soak --timeout 0 $(TESTS)

@@ -166,7 +166,12 @@ class App:
             request.cell = cell_id(names[0])
             if request.role == "reader" and not await known(self._node, request.cell):
                 raise NotFound(f"cell '{request.cell}' does not exist, and a reader's key creates none")
-            await serve_ws(self._node, request, receive, send)
+            try:
+                await serve_ws(self._node, request, receive, send)
+            except HeldElsewhere as error:
+                if self._forwarder is None or not self._forwarder.may(request, error):
+                    raise
+                await self._forwarder.forward_ws(request, error, receive, send)
         except CellzError as error:
             headers = [(b"content-type", b"application/json"), *error.headers()]
             await send({"type": "websocket.http.response.start", "status": error.status, "headers": headers})

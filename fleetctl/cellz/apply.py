@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _INSERT_EVENT = (
     "INSERT INTO events (sequence, id, turn_id, event_type, payload, created_at) VALUES (?, ?, ?, ?, ?, ?)"
 )
+_APPEND_ONE = "INSERT INTO append_one (sequence, id, turn_id, event_type, payload, created_at) VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_MESSAGE = (
     "INSERT INTO messages (id, role, content, name, tool_call_id, created_at) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET content = excluded.content"
@@ -99,6 +100,14 @@ def append_events(db: CellDb, events: tuple[NewEvent, ...]) -> list[Record]:
         conn.executemany(_INSERT_MESSAGE, messages)
     db.sequence = sequence
     return records
+
+
+def _append_alone(db: CellDb, event: NewEvent) -> Applied:
+    """Append one event that is no message, as a statement that is its own transaction."""
+    sequence = db.sequence + 1
+    db.conn.execute(_APPEND_ONE, (sequence, *event))
+    db.sequence = sequence
+    return Applied([Record(sequence, event.event_type, event_json(sequence, db.cell, event))])
 
 
 def _create(db: CellDb, op: Create) -> Applied:
@@ -298,6 +307,10 @@ def transact(
     that stand before the local commit and returns their place in the shared log; what it raises rolls the
     whole group back.
     """
+    if len(ops) == 1 and ship is None and not db.clean:
+        op = ops[0]
+        if type(op) is Append and len(op.events) == 1 and op.events[0].event_type not in ROLES:
+            return [_append_alone(db, op.events[0])]
     results: list[Applied | CellzError] = []
 
     def work() -> None:

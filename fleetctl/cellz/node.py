@@ -54,6 +54,7 @@ class Node:
         self.open_cells: dict[str, Cell] = {}
         self.alarmed: dict[str, str] = {}
         self.draining = False
+        self.recycling = False
         self.ship_first = settings.sync.mode == "commit"
         self.ship_later = settings.sync.mode == "interval"
         self.reads_inline = not self.ship_first
@@ -74,7 +75,7 @@ class Node:
 
     def start(self) -> None:
         """Start the pool on the running loop."""
-        self.pool = Pool(self.settings.threads, asyncio.get_running_loop())
+        self.pool = Pool(self.settings.threads, asyncio.get_running_loop(), self.clock.monotonic)
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` as a task that the node keeps until it ends."""
@@ -154,6 +155,10 @@ class Node:
         self.alarmed.pop(cell.id, None)
         if cell.state is State.ABSENT and not cell.tenure.standing.seen_token:
             self.cells.pop(cell.id, None)
+
+    def recycled(self, _: object) -> None:
+        """Take note that a cell's WAL is short again; the next one may go."""
+        self.recycling = False
 
     def opened(self, cell: Cell) -> None:
         """Take note of an open database."""

@@ -124,6 +124,11 @@ Op = (
     | SetMetadata
 )
 
+# More events, or payloads of more characters, are no light write.
+_LIGHT_EVENTS = 128
+_LIGHT_CHARACTERS = 1 << 16
+_LIGHT = (PutKv, DeleteKv, MakeCheckpoint, SetMetadata)
+
 _KINDS: dict[str, Any] = {
     "create": Create,
     "append": Append,
@@ -138,6 +143,18 @@ _KINDS: dict[str, Any] = {
     "set_metadata": SetMetadata,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def is_light(op: Op) -> bool:
+    """Return whether an op touches but a few pages, so that applying it takes less than a switch of threads."""
+    if type(op) is Append:
+        events = op.events
+        return len(events) <= _LIGHT_EVENTS and sum(map(_characters, events)) <= _LIGHT_CHARACTERS
+    return isinstance(op, _LIGHT)
+
+
+def _characters(event: NewEvent) -> int:
+    return len(event.payload)
 
 
 def dump(op: Op) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""The queue of one cell: jobs in order, in batches on the pool, and what follows from them on the loop."""
+"""The queue of one cell: jobs in order, in batches through the pool, and what follows from them on the loop."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from fleetctl.cellz.database import CellDb
 from fleetctl.cellz.ops import Op
 from fleetctl.cellz.pool import Pool
+from fleetctl.cellz.trouble import is_busy
 
 # Jobs taken from a cell's queue at once: one transaction, one place in the shared log.
 BATCH_MAX = 128
@@ -25,13 +27,16 @@ class Job(NamedTuple):
 
 
 class Owner(Protocol):
-    """What the queue asks of its cell; the first two run on the pool and give errors as results."""
+    """What the queue asks of its cell; `run_read` and `run_writes` give errors as results."""
+
+    def light(self, op: Op) -> bool:
+        """Return whether a write is short and waits for nothing but the page cache."""
 
     def run_read(self, read: Callable[[CellDb], Any]) -> Any:
-        """Run one read."""
+        """Run one read, on the pool."""
 
-    def run_writes(self, ops: list[Op]) -> list[Any]:
-        """Run neighbouring writes as one transaction, one result each."""
+    def run_writes(self, ops: list[Op], *, patient: bool) -> list[Any]:
+        """Run neighbouring writes as one transaction, one result each; `patient` ones wait for a lock."""
 
     def noticed(self, op: Op | None, result: Any) -> Any:
         """Take note of a result on the loop, and return what its waiter is told."""
@@ -40,10 +45,10 @@ class Owner(Protocol):
 class JobQueue:
     """Jobs of `owner`, used on the event loop only."""
 
-    __slots__ = ("_batch_open", "_jobs", "_owner", "_pool")
+    __slots__ = ("_batch_open", "_jobs", "_pool", "owner")
 
     def __init__(self, owner: Owner, pool: Pool) -> None:
-        self._owner = owner
+        self.owner = owner
         self._pool = pool
         self._jobs: deque[Job] = deque()
         self._batch_open = False
@@ -67,29 +72,16 @@ class JobQueue:
 
     def _open_batch(self) -> None:
         self._batch_open = True
-        batch = [self._jobs.popleft() for _ in range(min(BATCH_MAX, len(self._jobs)))]
-        self._pool.submit(lambda: self._run(batch), lambda results: self._done(batch, results))
+        self._pool.submit(self._take)
 
-    def _run(self, batch: list[Job]) -> list[Any]:
-        """Run on a pool thread: neighbouring writes together, reads between them in order."""
-        results: list[Any] = []
-        at = 0
-        while at < len(batch):
-            read = batch[at].read
-            if read is not None:
-                results.append(self._owner.run_read(read))
-                at += 1
-                continue
-            ops: list[Op] = []
-            while at < len(batch) and (op := batch[at].op) is not None:
-                ops.append(op)
-                at += 1
-            results += self._owner.run_writes(ops)
-        return results
+    def _take(self) -> CellBatch:
+        """Return the next batch: what came since the last one was taken, up to BATCH_MAX jobs."""
+        return CellBatch(self, [self._jobs.popleft() for _ in range(min(BATCH_MAX, len(self._jobs)))])
 
-    def _done(self, batch: list[Job], results: Any) -> None:
-        for job, given in zip(batch, results, strict=True):
-            result = self._owner.noticed(job.op, given)
+    def settle(self, batch: CellBatch) -> None:
+        """Tell those who wait for a batch, and go on with what came meanwhile."""
+        for job, given in zip(batch.jobs, batch.results, strict=True):
+            result = self.owner.noticed(job.op, given)
             if job.then is not None and not isinstance(result, Exception):
                 job.then(result)
             if job.future.done():
@@ -103,3 +95,45 @@ class JobQueue:
         self._batch_open = False
         if self._jobs:
             self._open_batch()
+
+
+class CellBatch:
+    """Some jobs of one queue, run together (`pool.Batch`)."""
+
+    __slots__ = ("_queue", "jobs", "light", "results")
+
+    def __init__(self, queue: JobQueue, jobs: list[Job]) -> None:
+        self._queue = queue
+        self.jobs = jobs
+        self.results: list[Any] = []
+        light = queue.owner.light
+        self.light = all(job.op is not None and light(job.op) for job in jobs)
+
+    def run_here(self) -> bool:
+        """Run the writes as one transaction on the loop; False if another process has the database locked."""
+        ops = [job.op for job in self.jobs if job.op is not None]
+        results = self._queue.owner.run_writes(ops, patient=False)
+        if isinstance(results[0], sqlite3.Error) and is_busy(results[0]):
+            return False
+        self.results = results
+        return True
+
+    def run(self) -> None:
+        """Run on a pool thread: neighbouring writes together, reads between them in order."""
+        owner, jobs = self._queue.owner, self.jobs
+        at = 0
+        while at < len(jobs):
+            read = jobs[at].read
+            if read is not None:
+                self.results.append(owner.run_read(read))
+                at += 1
+                continue
+            ops: list[Op] = []
+            while at < len(jobs) and (op := jobs[at].op) is not None:
+                ops.append(op)
+                at += 1
+            self.results += owner.run_writes(ops, patient=True)
+
+    def done(self) -> None:
+        """Tell those who wait."""
+        self._queue.settle(self)

@@ -1,7 +1,7 @@
 """A cell on this node: its queue, its database handle and its moves through the lifecycle.
 
-Everything here runs on the event loop except `run_read`, `run_writes` and the calls handed to the pool. Writes
-never run on the loop: one file system that stalls in a commit would stall every cell (docs/decisions/0702).
+Everything here runs on the event loop except `run_read`, `run_writes` of what is not light, and the calls handed
+to the pool.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fleetctl.cellz.database import CellDb
 from fleetctl.cellz.errors import CellzError, Fenced, NotOpen, Quarantined, StoreTrouble
 from fleetctl.cellz.feed import Feed
 from fleetctl.cellz.lifecycle import Effect, Event, State
-from fleetctl.cellz.ops import Op
+from fleetctl.cellz.ops import Op, is_light
 from fleetctl.cellz.queue import JobQueue
 from fleetctl.cellz.restore import Restored, set_damaged_aside
 from fleetctl.cellz.tenure import Tenure
@@ -260,14 +260,18 @@ class Cell:
         self.last_used = self._node.clock.monotonic()
         return self._queue.put(op, read, then)
 
+    def light(self, op: Op) -> bool:
+        """Return whether a write is short and waits for nothing but the page cache."""
+        return self.db is not None and not self._node.ship_first and is_light(op)
+
     def run_read(self, read: Callable[[CellDb], Any]) -> Any:
         try:
             return read(self._handle())
         except (sqlite3.Error, CellzError, OSError, KeyError) as error:
             return error
 
-    def run_writes(self, ops: list[Op]) -> list[Any]:
-        """Apply ops as one transaction on a pool thread; an error is every op's result."""
+    def run_writes(self, ops: list[Op], *, patient: bool) -> list[Any]:
+        """Apply ops as one transaction; an error is every op's result. `patient` only on a pool thread."""
         try:
             if not self.tenure.valid():
                 raise Fenced(f"the lease of cell '{self.id}' ended before it was renewed")
@@ -277,12 +281,12 @@ class Cell:
                 )
             db = self._handle()
             ship = self._node.shipper(self) if self._node.ship_first else None
-            results: list[Any] = list(patiently(lambda: transact(db, ops, ship), self._node.clock.sleep))
+            results: list[Any] = []
+            if patient:
+                results += patiently(lambda: transact(db, ops, ship), self._node.clock.sleep)
+            else:
+                results += transact(db, ops, ship)
             self.applied += len(ops)
-            self._writes += len(ops)
-            if self._writes >= _LOOK_AT_WAL_EVERY:
-                self._writes = 0
-                db.recycle_wal()
             return results
         except (sqlite3.Error, CellzError, OSError) as error:
             return [error] * len(ops)
@@ -307,6 +311,7 @@ class Cell:
     def _written(self, op: Op, result: Applied | CellzError) -> None:
         """Broadcast what was written, remember what is to be shipped, and notice a lost lease."""
         self.delivered += 1
+        self._look_at_wal()
         if isinstance(result, Applied):
             if self._node.ship_later:
                 if not self.pending:
@@ -317,6 +322,17 @@ class Cell:
             self._node.wrote(self, result)
         elif isinstance(result, StoreTrouble) and (isinstance(result, Fenced) or self._node.ship_first):
             self.lost(result)
+
+    def _look_at_wal(self) -> None:
+        """Have a long WAL moved into the database now and then, on the pool: that waits for the disk."""
+        self._writes += 1
+        if self._writes >= _LOOK_AT_WAL_EVERY:
+            self._writes = 0
+            node = self._node
+            # One at a time: they all wait for the same disk, and share a processor with the loop.
+            if self.db is not None and not node.recycling and self.db.wal_is_long():
+                node.recycling = True
+                self._enqueue(None, CellDb.recycle_wal).add_done_callback(node.recycled)
 
     def _troubled(self, error: sqlite3.Error | OSError) -> CellzError:
         refused = told(self.id, error)

@@ -74,7 +74,7 @@ class S3Blobs:
     def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store."""
         origin = {"Bucket": self.bucket, "Key": source}
-        self._call(lambda: self._client.copy_object(Bucket=self.bucket, Key=target, CopySource=origin))
+        self._write(lambda: self._client.copy_object(Bucket=self.bucket, Key=target, CopySource=origin))
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys that start with `prefix`, in order."""
@@ -89,12 +89,19 @@ class S3Blobs:
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
     def _put(self, key: str, data: bytes, **condition: str) -> str:
-        answer = self._call(
+        answer = self._write(
             lambda: self._client.put_object(Bucket=self.bucket, Key=key, Body=data, **condition)
         )
         return str(answer["ETag"])
 
     def _call(self, call: Callable[[], Any]) -> Any:
+        """Make a call that is no conditional write: "slow down" is then just no answer."""
+        try:
+            return self._write(call)
+        except Busy as error:
+            raise Unanswered(str(error)) from error
+
+    def _write(self, call: Callable[[], Any]) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
         try:

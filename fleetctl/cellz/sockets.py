@@ -13,7 +13,7 @@ from fleetctl.cellz.http import Receive, Request, Send, parse_json, text_field
 from fleetctl.cellz.node import Node
 from fleetctl.cellz.ops import Append
 from fleetctl.cellz.routes import new_event
-from fleetctl.cellz.streams import Follower, reset_json, wanted_place
+from fleetctl.cellz.streams import Follower, reset_json, subscribed, wanted_place
 
 # Close codes of RFC 6455, section 7.4.1.
 _GOING_AWAY = 1001
@@ -23,8 +23,7 @@ async def serve_ws(node: Node, request: Request, receive: Receive, send: Send) -
     """Serve one WebSocket from its handshake; what refuses the cell is raised before it is accepted."""
     talks = request.query().get("v") == "2"
     since, branch = wanted_place(request)
-    cell = await node.active(request.cell)
-    feed = await cell.subscribe()
+    cell, feed = await subscribed(node, request.cell)
     node.metrics.readers += 1
     try:
         await receive()

@@ -120,15 +120,20 @@ def reset_json(reset: Reset) -> str:
     return orjson.dumps(reset).decode()
 
 
+async def subscribed(node: Node, cell_id: str) -> tuple[Cell, Feed]:
+    """Return an active cell and its feed; once more if the cell is put down in between."""
+    cell = await node.active(cell_id)
+    try:
+        return cell, await cell.subscribe()
+    except NotOpen:
+        cell = await node.active(cell_id)
+        return cell, await cell.subscribe()
+
+
 async def serve_sse(node: Node, request: Request, receive: Receive, send: Send) -> None:
     """Answer `GET .../stream`; returns when the client leaves or the cell does."""
     since, branch = wanted_place(request)
-    cell = await node.active(request.cell)
-    try:
-        feed = await cell.subscribe()
-    except NotOpen:
-        cell = await node.active(request.cell)
-        feed = await cell.subscribe()
+    cell, feed = await subscribed(node, request.cell)
     node.metrics.readers += 1
     reader = asyncio.current_task()
     gone = node.spawn(_until_gone(receive))

@@ -1,13 +1,18 @@
 """`python -m tests.cellz.bench`: the daemon's speed, beside the original's where CELLZ_PEER names its program.
 
 Both run with the same durability: WAL, synchronous NORMAL, no fsync a commit, snapshots at eviction only
-(`CELLZ_SYNC=evict`); our other modes stand below as themselves. Numbers of one run on one machine; the load
-generator is a process of its own and shares the processors.
+(`CELLZ_SYNC=evict`); our other modes stand below as themselves. Both run at once and are measured in turns; a row
+is a daemon's median turn, and a ratio the median of the turns' ratios. The daemon under test has one processor of
+its own, and the load generator, a process of its own, has the others (`cores.py`). "All processors" is without
+that: daemon and generator share them, and a daemon of many threads uses what the generator leaves.
+
+Name parts to run only those: appends fan activation memory modes floor s3 takeover.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import signal
@@ -24,14 +29,15 @@ from pathlib import Path
 
 import httpx
 
+from tests.cellz import cores
 from tests.cellz.running import NodeProcess, append_many, cells
 from tests.lab.process import free_port
 
-SECONDS = float(os.environ.get("BENCH_SECONDS", "8"))
+SECONDS = float(os.environ.get("BENCH_SECONDS", "4"))
 RESIDENT = int(os.environ.get("BENCH_RESIDENT", "5000"))
 READERS = int(os.environ.get("BENCH_READERS", "1000"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "20"))
-TURNS = int(os.environ.get("BENCH_TURNS", "3"))
+TURNS = int(os.environ.get("BENCH_TURNS", "5"))
 
 
 @dataclass
@@ -57,13 +63,20 @@ class Server:
         return int(line.split()[1]) * 1024
 
 
+def placed(server: Server) -> Server:
+    """Put a daemon on its processor."""
+    cores.prefer(server.pid)
+    cores.pin(server.pid, cores.SERVER)
+    return server
+
+
 @contextmanager
 def ours(**settings: object) -> Iterator[Server]:
     """Our daemon in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="cellz-bench-") as folder:
         node = NodeProcess(Path(folder), "ours", **{"sync": "evict", "idle_timeout": 0, **settings}).start()
         try:
-            yield Server("ours", node.address, node.pid)
+            yield placed(Server("ours", node.address, node.pid))
         finally:
             node.kill()
 
@@ -81,7 +94,11 @@ def original() -> Iterator[Server]:
             "RUST_LOG": "warn",
         }
         process = subprocess.Popen(
-            [os.environ["CELLZ_PEER"]], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [os.environ["CELLZ_PEER"]],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # as ours: a share of the processors of its own
         )
         address = f"http://127.0.0.1:{port}"
         try:
@@ -91,7 +108,7 @@ def original() -> Iterator[Server]:
                     break
                 except httpx.HTTPError:
                     time.sleep(0.05)
-            yield Server("cellz 0.2.1", address, process.pid)
+            yield placed(Server("cellz 0.2.1", address, process.pid))
         finally:
             process.kill()
             process.wait()
@@ -109,15 +126,13 @@ def side_by_side() -> Iterator[list[Server]]:
 
 
 def say(*columns: object) -> None:
-    """Print one row."""
-    print(
-        "  ".join(str(each).ljust(width) for each, width in zip(columns, (42, 14, 90), strict=False)),
-        flush=True,
-    )
+    """Print one row, with the machine's load behind it."""
+    row = "  ".join(str(each).ljust(width) for each, width in zip(columns, (47, 14, 74), strict=False))
+    print(f"{row}  load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def drive(server: Server, connections: int, batch: int, prefix: str) -> dict[str, float]:
-    """Run the load generator; return its numbers and our CPU time a request, in microseconds."""
+    """Run the load generator; return its numbers, events a second, and CPU microseconds a request."""
     before = server.cpu_s()
     command = [sys.executable, "-m", "tests.cellz.loadgen", "127.0.0.1", str(server.port), str(connections)]
     done = subprocess.run(
@@ -129,29 +144,36 @@ def drive(server: Server, connections: int, batch: int, prefix: str) -> dict[str
     )
     found: dict[str, float] = json.loads(done.stdout)
     assert not found["bad"], found
+    found["rate"] = found["requests"] / found["seconds"] * (batch or 1)
     found["cpu_us"] = (server.cpu_s() - before) / found["requests"] * 1e6
     return found
 
 
-def appends(servers: list[Server], label: str = "") -> None:
-    """Measure single and batch appends in turns; print each server's median round."""
-    for connections, batch, what in (
-        (64, 0, "single appends, 64 connections, 64 cells"),
-        (8, 100, "batch appends, 100 events a call, 8 cells"),
-    ):
-        rounds: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
-        for number in range(TURNS + 1):
-            for server in servers:
-                found = drive(server, connections, batch, "b" if batch else "s")
-                if number:  # the first round brings the cells up
-                    rounds[server.name].append(found)
+SINGLE = (64, 0, "single appends, 64 connections, 64 cells")
+BATCH = (8, 100, "batch appends, 100 events a call, 8 cells")
+
+
+def appends(servers: list[Server], kind: tuple[int, int, str], label: str = "") -> None:
+    """Measure appends in turns; print each server's median turn and the median ratio."""
+    connections, batch, what = kind
+    turns: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
+    for number in range(TURNS + 1):
         for server in servers:
-            middle = sorted(rounds[server.name], key=lambda each: each["requests"] / each["seconds"])[
-                TURNS // 2
-            ]
-            rate = middle["requests"] / middle["seconds"] * (batch or 1)
-            times = f"p50 {middle['p50_ms']:.1f} ms, p99 {middle['p99_ms']:.1f} ms, CPU {middle['cpu_us']:.0f} us a call"
-            say(what, label or server.name, f"{rate:,.0f} {'events' if batch else ''}/s, {times}")
+            found = drive(server, connections, batch, "b" if batch else "s")
+            if number:  # the first turn brings the cells up
+                turns[server.name].append(found)
+    for server in servers:
+        middle = sorted(turns[server.name], key=lambda each: each["rate"])[TURNS // 2]
+        p99s = sorted(each["p99_ms"] for each in turns[server.name])
+        times = f"p50 {middle['p50_ms']:.1f} ms, p99 {p99s[TURNS // 2]:.1f} ms"
+        cpu = f"CPU {middle['cpu_us']:.0f} + {middle['generator_cpu_us']:.0f} us a call"
+        unit = "events/s" if batch else "/s"
+        say(what, label or server.name, f"{middle['rate']:,.0f} {unit}, {times}, {cpu}")
+    if len(servers) == 2:
+        own, peer = (turns[server.name] for server in servers)
+        ratios = sorted(mine["rate"] / other["rate"] for mine, other in zip(own, peer, strict=True))
+        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        say(what, "ratio", f"{ratios[TURNS // 2]:.2f} ({each})")
 
 
 def activation(server: Server) -> None:
@@ -191,25 +213,29 @@ def residents(server: Server) -> None:
     )
 
 
-def fan_out(server: Server) -> None:
-    """Measure an append to its last delivery to many readers of one cell."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.cellz.readers",
-        "127.0.0.1",
-        str(server.port),
-        "fan",
-        str(READERS),
-        str(ROUNDS * 5),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
-    found = json.loads(done.stdout)
-    say(
-        f"{READERS:,} stream readers, append to last delivery",
-        server.name,
-        f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms",
-    )
+def fan_out(servers: list[Server]) -> None:
+    """Measure, in turns, an append to its last delivery to many readers of one cell; print the median turns."""
+    turns: dict[str, list[dict[str, float]]] = {server.name: [] for server in servers}
+    for _ in range(TURNS):
+        for server in servers:
+            command = [sys.executable, "-m", "tests.cellz.readers", "127.0.0.1", str(server.port), "fan"]
+            done = subprocess.run(
+                [*command, str(READERS), str(ROUNDS * 5)],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=300,
+            )
+            turns[server.name].append(json.loads(done.stdout))
+    for server in servers:
+        p50, p99 = (
+            statistics.median(each[name] for each in turns[server.name]) for name in ("p50_ms", "p99_ms")
+        )
+        say(
+            f"{READERS:,} stream readers, append to last delivery",
+            server.name,
+            f"p50 {p50:.1f} ms, p99 {p99:.1f} ms",
+        )
 
 
 def floor() -> None:
@@ -314,6 +340,7 @@ def from_s3() -> None:
 
     if missing():
         return
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with s3_server() as server:
         keys = {
             "s3_endpoint": server.endpoint,
@@ -344,25 +371,54 @@ def from_s3() -> None:
     )
 
 
+def compared(parts: set[str]) -> None:
+    """Print what is measured beside the original."""
+    with side_by_side() as both:
+        if "appends" in parts:
+            appends(both, SINGLE)
+            appends(both, BATCH)
+        for server in both:
+            if "activation" in parts:
+                activation(server)
+        if "fan" in parts:
+            fan_out(both)
+        if "appends" in parts:
+            for server in both:
+                cores.pin(server.pid, cores.ALL)
+            os.sched_setaffinity(0, cores.ALL)
+            appends(both, (*SINGLE[:2], "single appends, all processors"))
+            appends(both, (*BATCH[:2], "batch appends, all processors"))
+            os.sched_setaffinity(0, cores.GENERATOR)
+
+
+PARTS = ("appends", "fan", "activation", "memory", "modes", "floor", "s3", "takeover")
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, or the parts of it that are named."""
+    parts = set(sys.argv[1:] or PARTS)
+    assert parts <= set(PARTS), f"parts are: {' '.join(PARTS)}"
     print(__doc__)
+    if os.getsid(0) != os.getpid() and os.getpgrp() != os.getpid():
+        os.setsid()
+    raised = cores.prefer(os.getpid())
+    os.sched_setaffinity(0, cores.GENERATOR)
+    print(f"{len(cores.ALL)} processors; priority {'raised' if raised else 'as it is'} for all of them\n")
     say("what", "who", "how much")
-    with side_by_side() as both:
-        appends(both)
-        for server in both:
-            activation(server)
-        for server in both:
-            fan_out(server)
-    with side_by_side() as both:
-        for server in both:
-            residents(server)
-    for mode in ("interval:1s", "commit"):
-        with ours(sync=mode) as server:
-            appends([server], f"ours, {mode}")
-    floor()
-    from_s3()
-    takeover()
+    if parts & {"appends", "activation", "fan"}:
+        compared(parts)
+    if "memory" in parts:
+        with side_by_side() as both:
+            for server in both:
+                residents(server)
+    if "modes" in parts:
+        for mode in ("interval:1s", "commit"):
+            with ours(sync=mode) as server:
+                for kind in (SINGLE, BATCH):
+                    appends([server], kind, f"ours, {mode}")
+    for part, measure in (("floor", floor), ("s3", from_s3), ("takeover", takeover)):
+        if part in parts:
+            measure()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
 
 from tests.cellz.load import Writer, check
 from tests.cellz.running import NodeProcess, append, cells, read_log
@@ -236,3 +239,33 @@ def test_forwarding_reaches_the_owner_when_it_is_on(tmp_path: Path) -> None:
         assert [event["sequence"] for event in read_log(two, "c")] == [1, 2]
         missing = two.post(cells("c/restore"), json={"checkpoint_id": "nope"})
         assert missing.status_code == 500
+
+
+def test_forwarding_carries_websockets_both_ways(tmp_path: Path) -> None:
+    nodes = fleet(tmp_path, 2, lease_ttl=3600, forward="true")
+    with nodes as (first, second), first.client() as one:
+        append(one, "c", 1)
+        address = second.address.replace("http://", "ws://") + cells("c/ws?v=2&since=0")
+        with connect(address) as ws:
+            assert ws.response is not None
+            assert ws.response.headers["x-cellz-branch"] == "0"
+            assert json.loads(ws.recv(60))["data"]["sequence"] == 1
+            ws.send(json.dumps({"action": "append_event", "event_type": "note", "payload": 1, "ref": 7}))
+            both = {frame["type"]: frame for frame in (json.loads(ws.recv(60)) for _ in range(2))}
+            assert (both["ack"]["sequence"], both["ack"]["ref"]) == (2, 7)
+            assert both["event"]["data"]["sequence"] == 2
+            assert one.post(cells("c/evict")).status_code == 200
+            with pytest.raises(ConnectionClosed):
+                ws.recv(60)
+
+
+def test_without_forwarding_a_websocket_is_421(tmp_path: Path) -> None:
+    with fleet(tmp_path, 2, lease_ttl=3600) as (first, second), first.client() as one:
+        append(one, "c", 1)
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            connect(second.address.replace("http://", "ws://") + cells("c/ws")),
+        ):
+            pass
+        assert refused.value.response.status_code == 421
+        assert refused.value.response.headers["x-cellz-owner"] == first.address

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from fleetctl.cellz.database import CHECKPOINT_BYTES
 from tests.cellz.running import NodeProcess, append, append_many, cells, read_log, running
 
 DEADLINE_S = 60.0
@@ -173,3 +174,16 @@ def test_a_big_cell_goes_and_comes_back_whole(tmp_path: Path) -> None:
         after = client.get(cells("c/export")).json()["export"]
         before["meta"].pop("updated_at"), after["meta"].pop("updated_at")
         assert after == before
+
+
+def test_a_long_wal_is_emptied_and_then_grows_anew(tmp_path: Path) -> None:
+    """A file that is only reused would look long for ever, and be flushed to the disk again and again."""
+    with running(tmp_path, sync="evict") as node, node.client() as client:
+        wal = tmp_path / "node" / "c.db-wal"
+        longest = 0
+        for _ in range(64 * 4):
+            append(client, "c", 1, payload="x" * 40_000)
+            longest = max(longest, wal.stat().st_size)
+        until(lambda: wal.stat().st_size < CHECKPOINT_BYTES, node)
+        assert CHECKPOINT_BYTES < longest < 4 * CHECKPOINT_BYTES
+        assert len(read_log(client, "c")) == 64 * 4

@@ -223,6 +223,22 @@ def test_a_websocket_of_version_2_answers_everything(
     assert read_log(client, cell)[-1]["sequence"] == 3
 
 
+def test_a_websocket_of_a_stale_branch_is_reset_and_goes_on(
+    client: httpx.Client, node: NodeProcess, cell: str
+) -> None:
+    append(client, cell, 2)
+    checkpoint = client.post(cells(f"{cell}/checkpoints"), json={}).json()["checkpoint"]["id"]
+    append(client, cell, 2)
+    client.post(cells(f"{cell}/restore"), json={"checkpoint_id": checkpoint})
+    with connect(_ws(node, f"{cell}/ws?v=2&since=4&branch=0")) as ws:
+        reset, rewound = (json.loads(ws.recv(60)) for _ in range(2))
+    assert reset == {
+        "type": "reset",
+        "data": {"reason": "stale_branch", "since": 4, "resume_from": 2, "branch": 1},
+    }
+    assert (rewound["data"]["sequence"], rewound["data"]["event_type"]) == (3, "rewound")
+
+
 def test_a_websocket_for_a_bad_cell_is_refused_with_its_status(node: NodeProcess) -> None:
     from websockets.exceptions import InvalidStatus
 
