@@ -41,11 +41,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A review, the lines of the newer files, the folder that places are told from, and how an invalid one ends."""
+    """A review, and what it was made from.
+
+    `lines` are those of the newer files, `root` the folder that places are told from, `paths` the manifests
+    below it, and `exit_code` how a review of manifests that are not valid ends.
+    """
 
     document: ReviewDocument
     lines: dict[str, list[str]]
     root: str
+    paths: tuple[str, ...]
     exit_code: ExitCode = ExitCode.OK
 
 
@@ -83,7 +88,7 @@ def review(invocation: Invocation, asked: Asked) -> Reviewed:
     found = tuple(findings.of_head(base, head, compared, plan))
     told = tuple(remarks.of_review(compared, head))
     document = review_document.valid(older, newer, compared, found, told, seen)
-    return Reviewed(document, trees.head.lines(), trees.root)
+    return Reviewed(document, trees.head.lines(), trees.root, trees.below_root())
 
 
 def _side(tree: object) -> Side:
@@ -117,7 +122,7 @@ def _invalid(trees: Trees, older: Side, newer: Side, error: ManifestError) -> Re
     from fleetctl.cli.views import review_document
 
     document = review_document.invalid(older, newer, error.diagnostics)
-    return Reviewed(document, trees.head.lines(), trees.root, error.exit_code)
+    return Reviewed(document, trees.head.lines(), trees.root, trees.below_root(), error.exit_code)
 
 
 def _seen(

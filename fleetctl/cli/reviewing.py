@@ -138,6 +138,10 @@ class Trees:
     sources: Sources
     root: str
 
+    def below_root(self) -> tuple[str, ...]:
+        """The manifests' paths as they are below the root, the same wherever the root lies."""
+        return tuple(os.path.relpath(path, self.root) for path in self.sources.paths)
+
 
 def trees(invocation: Invocation, base: str | None, head: str | None, sources: Sources, given: bool) -> Trees:
     """The two sides that were named. `given`: the sources' paths were, and do not stand for the current folder.

@@ -13,6 +13,7 @@ from manifests.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.cli.review import Reviewed
+    from fleetctl.cli.terminal import Paint
 
 
 @click.command(short_help="Show what a change of the manifests would do.")
@@ -53,6 +54,10 @@ def command(
     """
     from fleetctl.cli import review
 
+    if form == "github":
+        from fleetctl.cli.views import github
+
+        invocation.terminal.guard = github.harmless
     wanted = options.sources((), files, variables, var_files)
     asked = review.Asked(base, head, wanted, bool(files), state, observed, accept_downtime)
     reviewed = review.review(invocation, asked)
@@ -67,14 +72,35 @@ def command(
 
 
 def _write(invocation: Invocation, reviewed: Reviewed, form: str, out: Path | None) -> None:
-    from fleetctl.cli.views import review_document, review_text
+    from fleetctl.cli.terminal import PLAIN
 
     terminal = invocation.terminal
-    if form == "json":
-        text = review_document.render_json(reviewed.document)
-    else:
-        text = review_text.render(reviewed.document, reviewed.lines, terminal.out_paint)
+    text = _render(invocation, reviewed, form, terminal.out_paint if out is None else PLAIN)
     if out is None:
         terminal.data(text)
     else:
-        out.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        data = text if text.endswith("\n") else text + "\n"
+        out.write_text(data, encoding="utf-8", errors="backslashreplace")
+
+
+def _render(invocation: Invocation, reviewed: Reviewed, form: str, paint: Paint) -> str:
+    from fleetctl.cli.views import review_document, review_text
+
+    document = reviewed.document
+    match form:
+        case "json":
+            return review_document.render_json(document)
+        case "sarif":
+            from fleetctl.cli.views import sarif
+
+            return sarif.render(document.said, reviewed.root)
+        case "human":
+            return review_text.render(document, reviewed.lines, paint)
+    from fleetctl.cli import step_summary
+    from fleetctl.cli.views import github, review_markdown
+
+    page = review_markdown.page(document, reviewed.paths, reviewed.lines)
+    if form == "markdown":
+        return page.render()
+    step_summary.add(invocation, [page])
+    return github.log(review_text.render(document, reviewed.lines), document.said, reviewed.root)

@@ -25,10 +25,12 @@ def render_error(error: FleetctlError, paint: Paint = PLAIN) -> str:
     return text
 
 
-def render_diagnostics(diagnostics: Iterable[Diagnostic], paint: Paint = PLAIN) -> str:
+def render_diagnostics(
+    diagnostics: Iterable[Diagnostic], paint: Paint = PLAIN, sources: dict[str, list[str]] | None = None
+) -> str:
     """All findings, errors first, each with its snippet, and a closing count."""
     found = sorted(diagnostics, key=lambda d: not d.is_error)
-    sources: dict[str, list[str]] = {}
+    sources = {} if sources is None else sources
     blocks = [render_diagnostic(d, paint, sources) for d in found[:SHOWN_MAX]]
     if len(found) > SHOWN_MAX:
         blocks.append(f"… and {len(found) - SHOWN_MAX} more.")

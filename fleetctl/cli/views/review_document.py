@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from manifests.diagnostics import Diagnostic
+from manifests.diagnostics import Diagnostic, Severity
 from planner.differences import DocumentRow, PinRow, SecretRow
 from planner.explain import FleetRows, Sums
 from planner.review import LeftRow, PlanRows, Review
@@ -73,6 +73,13 @@ class ReviewDocument:
     documents: tuple[DocumentRow, ...] = ()
     remarks: tuple[Diagnostic, ...] = ()
     seen: Seen | None = None
+
+    @property
+    def said(self) -> tuple[Diagnostic, ...]:
+        """All that is said of single lines, the heaviest first."""
+        seen = () if self.seen is None else self.seen.findings
+        found = (*self.findings, *self.remarks, *seen)
+        return tuple(sorted(found, key=lambda d: list(Severity).index(d.severity)))
 
     @property
     def planned(self) -> PlanRows:

@@ -21,7 +21,7 @@ def render(document: ReviewDocument, lines: dict[str, list[str]], paint: Paint =
     blocks = [paint("bold", headline(document))]
     blocks += [render_diagnostic(f, paint, lines) for f in document.findings]
     if document.valid:
-        blocks += _sections(document, paint)
+        blocks += _sections(document, lines, paint)
     blocks.append(_closing(document, paint))
     return "\n\n".join(b for b in blocks if b)
 
@@ -31,7 +31,7 @@ def headline(document: ReviewDocument) -> str:
     return f"Review: {one_line(str(document.base))} -> {one_line(str(document.head))}"
 
 
-def _sections(document: ReviewDocument, paint: Paint) -> Iterator[str]:
+def _sections(document: ReviewDocument, lines: dict[str, list[str]], paint: Paint) -> Iterator[str]:
     shown = [f for f in document.fleets if not f.empty or f.warnings]
     yield section("Lost for good:", losses(document.fleets), paint, "red bold")
     yield plan_text.render_legend(shown, paint)
@@ -43,7 +43,7 @@ def _sections(document: ReviewDocument, paint: Paint) -> Iterator[str]:
     yield section("New references to secrets:", [secret(s) for s in document.secrets], paint)
     yield section("Written differently:", [written(d) for d in document.documents], paint)
     if document.seen is not None:
-        yield _seen(document.seen, paint)
+        yield _seen(document.seen, lines, paint)
 
 
 def section(title: str, entries: Sequence[str], paint: Paint, style: str = "bold") -> str:
@@ -106,10 +106,10 @@ def seen_title(seen: Seen) -> str:
     return f"As last seen ({source}):"
 
 
-def _seen(seen: Seen, paint: Paint) -> str:
+def _seen(seen: Seen, lines: dict[str, list[str]], paint: Paint) -> str:
     shown = [f for f in seen.fleets if not f.empty or f.warnings]
     blocks = [paint("bold", seen_title(seen))]
-    blocks += [render_diagnostic(f, paint) for f in seen.findings]
+    blocks += [render_diagnostic(f, paint, lines) for f in seen.findings]
     blocks += [plan_text.render_fleet(f, paint) for f in shown]
     blocks += proofs(seen.fleets)
     blocks.append(paint("bold", f"From there: {seen.sums}."))
