@@ -52,12 +52,9 @@ def command(
     compared with the commit at which it left the main branch. What is applied is taken to be BASE, all of it
     healthy; with --state or --observed the fleet as last seen is asked as well.
     """
-    from fleetctl.cli import review
+    from fleetctl.cli import for_pull_requests, review
 
-    if form == "github":
-        from fleetctl.cli.views import github
-
-        invocation.terminal.guard = github.harmless
+    for_pull_requests.guard(invocation, form)
     wanted = options.sources((), files, variables, var_files)
     asked = review.Asked(base, head, wanted, bool(files), state, observed, accept_downtime)
     reviewed = review.review(invocation, asked)

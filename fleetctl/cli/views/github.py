@@ -28,7 +28,7 @@ _COMMAND = re.compile(r"^(\s*):(?=:)|##(?=\[)", re.MULTILINE)
 
 def log(report: str, remarks: Sequence[Diagnostic], top: str) -> str:
     """What goes to stdout: the report, as text that cannot command, then the annotations."""
-    return "\n".join([*quoted(report), *annotations(remarks, top)])
+    return "\n".join([*quoted(report), *commands(remarks, top)])
 
 
 def quoted(text: str) -> Iterator[str]:
@@ -40,7 +40,7 @@ def quoted(text: str) -> Iterator[str]:
     yield f"::{token}::"
 
 
-def annotations(remarks: Iterable[Diagnostic], top: str) -> Iterator[str]:
+def commands(remarks: Iterable[Diagnostic], top: str) -> Iterator[str]:
     """One command for each remark, within what GitHub shows of each type; the last says how many are missing."""
     found = list(remarks)
     counts = Counter(r.severity for r in found)

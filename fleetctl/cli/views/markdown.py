@@ -55,7 +55,9 @@ class Fold:
     def of(cls, title: str, text: str) -> Fold:
         """A fold with these lines, each as long as a line may be."""
         found = (clean(line) for line in text.rstrip("\n").split("\n"))
-        return cls(title, tuple(l if len(l) <= LINE_MAX else l[: LINE_MAX - 1] + "…" for l in found))
+        return cls(
+            title, tuple(line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…" for line in found)
+        )
 
 
 @dataclass(slots=True)

@@ -20,6 +20,8 @@ def page(plan: Plan, number: int = 1, of: int = 1) -> Page:
     names = sorted([*plan.manifests, *(f.fleet for f in fleets), *plan.targets, str(number)])
     made = Page(marker("plan", names), [f"### fleetctl plan{which}", ""])
     made.head += closing(fleets, sums(plan), nothing=plan_text.NO_CHANGES.partition(".")[0])
+    if plan.plan_id:
+        made.head += [f"Plan {code(plan.plan_id)}, made {code(plan.created_at)}.", ""]
     if plan.targets:
         made.head += bullets([f"**Only {code(t)}** was looked at" for t in plan.targets])
     made.head += summary(fleets)
