@@ -35,11 +35,21 @@ class DocumentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BytesRow:
+    """The digests of one artifact of a release, `substrate/arch`, and of the release that takes its place."""
+
+    artifact: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PinRow:
     """A pin that moved. `kind`: `release` is a release that fleets, groups or nodes (`owners`) go to, `artifact`
     the bytes of a release that keeps its name, `file` another file that is pinned by its digest.
 
-    `before` and `after` are versions or digests; None where there is no such artifact.
+    `before` and `after` are versions or digests; None where there is no such artifact. `artifacts` has, for a
+    release, what the versions stand for.
     """
 
     kind: Literal["release", "artifact", "file"]
@@ -48,6 +58,7 @@ class PinRow:
     after: str | None
     owners: tuple[str, ...]
     place: Span | None
+    artifacts: tuple[BytesRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +157,26 @@ def pins(base: Manifests, head: Manifests) -> tuple[PinRow, ...]:
 
 
 def _releases(base: Manifests, head: Manifests) -> Iterator[PinRow]:
-    moved: dict[tuple[str, str, str], list[tuple[str, Span | None]]] = {}
+    moved: dict[tuple[ReleasePin, ReleasePin], list[tuple[str, Span | None]]] = {}
     for fleet in head.fleets.values():
         old = base.fleets.get(fleet.name)
         if old is None:
             continue
-        before = {owner: pin for owner, pin, _ in _pinned(old)}
+        known = {owner: pin for owner, pin, _ in _pinned(old)}
         for owner, pin, path in _pinned(fleet):
-            was = before.get(owner)
+            was = known.get(owner)
             if was is not None and was != pin:
-                what = pin.product if was.product == pin.product else f"{was.product} -> {pin.product}"
                 place = head.where(("Fleet", fleet.name), path)
-                moved.setdefault((what, was.version, pin.version), []).append((owner, place))
-    for (what, was_version, version), owners in moved.items():
+                moved.setdefault((was, pin), []).append((owner, place))
+    for (was, pin), owners in moved.items():
+        what = pin.product if was.product == pin.product else f"{was.product} -> {pin.product}"
         names = tuple(owner for owner, _ in owners)
-        yield PinRow("release", what, was_version, version, names, owners[0][1])
+        old_release = base.releases.get((was.product, was.version))
+        before = {} if old_release is None else _digests(old_release)
+        new_release = head.releases.get((pin.product, pin.version))
+        after = {} if new_release is None else _digests(new_release)
+        rows = tuple(BytesRow(a, before.get(a), after.get(a)) for a in sorted(before.keys() | after.keys()))
+        yield PinRow("release", what, was.version, pin.version, names, owners[0][1], rows)
 
 
 def _pinned(fleet: Fleet) -> Iterator[tuple[str, ReleasePin, Path]]:

@@ -71,18 +71,25 @@ class Page:
     def render(self, limit: int = COMMENT_MAX, measure: Callable[[str], int] | None = None) -> str:
         """The page within `limit`, in the units of `measure` (default: as GitHub counts a comment)."""
         size = measure or characters
-        frames = [_frame(fold) for fold in self.folds]
         head = "\n".join([self.marker, *self.head]) + "\n"
-        left = limit - size(head) - sum(size(before) + size(after) for before, after in frames)
-        if left < len(self.folds) * 2 * size(_left_out(0)):
-            # Not even the frames have room: the head alone, cut.
+        folds = self.folds
+        if _frames(folds, size) > (limit - size(head)) // 2:
+            # Many small folds are one large one: their frames alone would take the room.
+            lines = [line for fold in folds for line in (f"== {one_line(fold.title)}", *fold.lines, "")]
+            folds = [Fold("All of it", tuple(lines))]
+        left = limit - size(head) - _frames(folds, size)
+        if left < len(folds) * 2 * size(_left_out(0)):
             return "\n".join(_cut([self.marker, *self.head], limit, size, "- …")) + "\n"
         parts = [head]
-        wanted = [sum(size(line) + 1 for line in fold.lines) for fold in self.folds]
-        for fold, (before, after), room in zip(self.folds, frames, _shared(wanted, left), strict=True):
-            body = _cut(fold.lines, room, size, None)
-            parts += [before, *(f"{line}\n" for line in body), after]
+        wanted = [sum(size(line) + 1 for line in fold.lines) for fold in folds]
+        for fold, room in zip(folds, _shared(wanted, left), strict=True):
+            before, after = _frame(fold)
+            parts += [before, *(f"{line}\n" for line in _cut(fold.lines, room, size, None)), after]
         return "".join(parts)
+
+
+def _frames(folds: Sequence[Fold], size: Callable[[str], int]) -> int:
+    return sum(size(part) for fold in folds for part in _frame(fold))
 
 
 def characters(text: str) -> int:

@@ -52,7 +52,9 @@ def summary(fleets: Sequence[FleetRows]) -> list[str]:
     lines += bullets([f"**Lost for good:** {loss(f.fleet, row)}" for f in fleets for row in f.losses])
     lines += bullets([refusal(r.summary, r.detail, r.place, r.hint) for f in fleets for r in f.refusals])
     lines += bullets([line for f in fleets for line in _no_return(f)])
-    lines += bullets([line for f in fleets if not f.empty for line in _fleet(f)])
+    lines += bullets([_fleet(f) for f in fleets if f.strategy != "none"])
+    # Many fleets make the same transition; it is judged once.
+    lines += bullets(list(dict.fromkeys(_verdict(v) for f in fleets for v in f.verdicts)))
     lines += bullets(
         [f"**Warning:** {code(f'fleet/{f.fleet}')}: {code(w)}" for f in fleets for w in f.warnings]
     )
@@ -100,15 +102,11 @@ def _no_return(fleet: FleetRows) -> Iterator[str]:
         yield f"**No way back:** {code(wording.transition(verdict))}{first}"
 
 
-def _fleet(fleet: FleetRows) -> Iterator[str]:
-    """Strategy, availability, and the verdict of each transition, both ways."""
-    if fleet.strategy != "none":
-        how = wording.header(fleet).partition(": ")[2]
-        proof = wording.availability(fleet, several=False).removeprefix("Availability: ").rstrip(".")
-        counted = _counted(fleet)
-        yield f"{code(f'fleet/{fleet.fleet}')}: {counted}{'; ' + how if how else ''}; **{proof}**"
-    for verdict in fleet.verdicts:
-        yield _verdict(verdict)
+def _fleet(fleet: FleetRows) -> str:
+    """What becomes of the fleet, how, and the lowest availability on the way."""
+    how = wording.header(fleet).partition(": ")[2]
+    proof = wording.availability(fleet, several=False).removeprefix("Availability: ").rstrip(".")
+    return f"{code(f'fleet/{fleet.fleet}')}: {_counted(fleet)}{'; ' + how if how else ''}; **{proof}**"
 
 
 def _counted(fleet: FleetRows) -> str:

@@ -99,7 +99,7 @@ def by_weight(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _losses_of_the_way(fleet: FleetRows, places: Places | None) -> Iterator[Diagnostic]:
-    """The points of no return, and a downtime that was accepted."""
+    """The points of no return, volumes that go, and a downtime that was accepted."""
     for verdict in fleet.no_return:
         first = f"; the first node is {fleet.no_return_at}" if fleet.no_return_at else ""
         yield warning(
@@ -108,6 +108,14 @@ def _losses_of_the_way(fleet: FleetRows, places: Places | None) -> Iterator[Diag
             f"fleet/{fleet.fleet}: {wording.transition(verdict)}: no way back is declared{first}",
             span=span_of(verdict.place) or (None if places is None else places.at("release", "version")),
         )
+    for loss in fleet.losses:
+        if loss.kind in ("volume", "anonymous-volumes"):
+            yield warning(
+                "volume.lost",
+                "Volumes are lost",
+                wording.loss(fleet.fleet, loss),
+                span=None if places is None else places.of(loss.group, loss.nodes[0], None),
+            )
     if fleet.strategy == "full":
         yield warning(
             "strategy.downtime",

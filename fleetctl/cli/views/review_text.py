@@ -71,13 +71,20 @@ def no_return(fleets: Sequence[FleetRows]) -> list[str]:
 
 
 def pin(row: PinRow) -> str:
-    """`hello 1.0.0 -> 1.1.0 (fleet/hello), at fleet.yaml:5:10`"""
-    before, after = wording.digest(row.before or "(none)"), wording.digest(row.after or "(none)")
+    """`hello 1.0.0 -> 1.1.0 (fleet/hello): host/any sha256:12… -> sha256:34…, at fleet.yaml:5:10`"""
+    before, after = _short(row.before), _short(row.after)
     owners = f" ({wording.names(row.owners)})" if row.owners else ""
     same = "" if row.kind == "release" else ", other bytes under the same name"
+    if row.artifacts:
+        moved = [f"{a.artifact} {_short(a.before)} -> {_short(a.after)}" for a in row.artifacts]
+        owners += f": {wording.names(moved)}"
     return (
         f"{row.what}{'' if row.kind == 'release' else ':'} {before} -> {after}{owners}{same}{_at(row.place)}"
     )
+
+
+def _short(text: str | None) -> str:
+    return wording.digest(text or "(none)")
 
 
 def secret(row: SecretRow) -> str:
