@@ -29,8 +29,11 @@ def page(document: ReviewDocument, paths: Iterable[str], lines: dict[str, list[s
         made.folds.append(Fold.of("Findings", render_diagnostics(document.findings, sources=lines)))
     made.folds += plan_markdown.folds(document.fleets)
     if document.documents:
+        count = len(document.documents)
         written = "\n".join(review_text.written(d) for d in document.documents)
-        made.folds.append(Fold.of(f"Written differently: {len(document.documents)} documents", written))
+        made.folds.append(
+            Fold.of(f"Written differently: {count} document{'' if count == 1 else 's'}", written)
+        )
     if document.seen is not None:
         made.head += _seen(document.seen)
         made.folds += [

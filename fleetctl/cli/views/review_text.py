@@ -13,6 +13,7 @@ from planner.differences import DocumentRow, PinRow, SecretRow
 from planner.explain import FleetRows, Sums
 
 NOTHING = "Nothing differs that means anything to a fleet."
+SAME_NAME = ": other bytes under the same name"
 NOT_VALID = "The manifests cannot be used, so nothing was compared."
 
 
@@ -39,7 +40,8 @@ def _sections(document: ReviewDocument, lines: dict[str, list[str]], paint: Pain
         yield plan_text.render_fleet(fleet, paint)
     yield section("No longer declared:", left(document), paint, "yellow bold")
     yield section("Points of no return:", no_return(document.fleets), paint, "yellow bold")
-    yield section("Pins that moved:", [pin(p) for p in document.pins], paint)
+    moved = [pin(p) + ("" if p.kind == "release" else SAME_NAME) for p in document.pins]
+    yield section("Pins that moved:", moved, paint)
     yield section("New references to secrets:", [secret(s) for s in document.secrets], paint)
     yield section("Written differently:", [written(d) for d in document.documents], paint)
     if document.seen is not None:
@@ -74,13 +76,10 @@ def pin(row: PinRow) -> str:
     """`hello 1.0.0 -> 1.1.0 (fleet/hello): host/any sha256:12… -> sha256:34…, at fleet.yaml:5:10`"""
     before, after = _short(row.before), _short(row.after)
     owners = f" ({wording.names(row.owners)})" if row.owners else ""
-    same = "" if row.kind == "release" else ", other bytes under the same name"
     if row.artifacts:
         moved = [f"{a.artifact} {_short(a.before)} -> {_short(a.after)}" for a in row.artifacts]
         owners += f": {wording.names(moved)}"
-    return (
-        f"{row.what}{'' if row.kind == 'release' else ':'} {before} -> {after}{owners}{same}{_at(row.place)}"
-    )
+    return f"{row.what}{'' if row.kind == 'release' else ':'} {before} -> {after}{owners}{_at(row.place)}"
 
 
 def _short(text: str | None) -> str:
