@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from manifests.manifest import Manifests
+from manifests.schema.fleet import Fleet
 from planner.applied import unseen_hosts
+from planner.artifact import file_name
 from planner.leaving import spec_as_seen
 from planner.observed import ObservedHost, ObservedNode, Snapshot
 from planner.outcome import healthy
 from planner.recorded import Recorded, RecordedNode
-from planner.sight import index
-from planner.spec import fields
+from planner.sight import Seen, index
+from planner.spec import NodeSpec, fields
 
 
 def as_recorded(recorded: Mapping[str, Recorded], wanted: Manifests, now: str) -> Snapshot:
@@ -48,10 +50,24 @@ def as_observed(snapshot: Snapshot, wanted: Manifests) -> dict[str, Recorded]:
                 seen.host,
                 seen.node.port,
                 seen.node.generation,
-                spec_as_seen(seen, fleet.release.product),
+                _spec(seen, fleet, wanted),
             )
             for seen in seen_nodes
         }
         lineage = next((seen.node.lineage for seen in seen_nodes), None)
         found[name] = Recorded(fleet=name, lineage=lineage, serial=len(nodes), nodes=nodes)
     return found
+
+
+def _spec(seen: Seen, fleet: Fleet, wanted: Manifests) -> NodeSpec:
+    """What is known of a node; under its artifact's own name where the manifests still have its release, so that
+    a command that only names another release's artifact is not taken for another command.
+    """
+    product = fleet.release.product
+    spec = spec_as_seen(seen, product)
+    release = wanted.releases.get((product, seen.node.version))
+    for artifact in () if release is None else release.artifacts:
+        if artifact.digest == seen.node.digest:
+            pin = spec.artifact.model_copy(update={"name": file_name(artifact.source)})
+            return spec.model_copy(update={"artifact": pin})
+    return spec

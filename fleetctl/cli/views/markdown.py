@@ -72,24 +72,24 @@ class Page:
         """The page within `limit`, in the units of `measure` (default: as GitHub counts a comment)."""
         size = measure or characters
         head = "\n".join([self.marker, *self.head]) + "\n"
-        folds = self.folds
-        if _frames(folds, size) > (limit - size(head)) // 2:
+        folds, frames = self.folds, [_frame(fold) for fold in self.folds]
+        if _sum(frames, size) > (limit - size(head)) // 2:
             # Many small folds are one large one: their frames alone would take the room.
             lines = [line for fold in folds for line in (f"== {one_line(fold.title)}", *fold.lines, "")]
             folds = [Fold("All of it", tuple(lines))]
-        left = limit - size(head) - _frames(folds, size)
+            frames = [_frame(folds[0])]
+        left = limit - size(head) - _sum(frames, size)
         if left < len(folds) * 2 * size(_left_out(0)):
             return "\n".join(_cut([self.marker, *self.head], limit, size, "- …")) + "\n"
         parts = [head]
-        wanted = [sum(size(line) + 1 for line in fold.lines) for fold in folds]
-        for fold, room in zip(folds, _shared(wanted, left), strict=True):
-            before, after = _frame(fold)
+        rooms = _shared([sum(size(line) + 1 for line in fold.lines) for fold in folds], left)
+        for fold, room, (before, after) in zip(folds, rooms, frames, strict=True):
             parts += [before, *(f"{line}\n" for line in _cut(fold.lines, room, size, None)), after]
         return "".join(parts)
 
 
-def _frames(folds: Sequence[Fold], size: Callable[[str], int]) -> int:
-    return sum(size(part) for fold in folds for part in _frame(fold))
+def _sum(frames: Sequence[tuple[str, str]], size: Callable[[str], int]) -> int:
+    return sum(size(before) + size(after) for before, after in frames)
 
 
 def characters(text: str) -> int:
@@ -104,7 +104,8 @@ def octets(text: str) -> int:
 
 def _frame(fold: Fold) -> tuple[str, str]:
     """What stands before and after a fold's lines. The fence is longer than any that the lines hold."""
-    longest = max((len(run) for line in fold.lines for run in _TICKS.findall(line)), default=0)
+    fenced = (line for line in fold.lines if "```" in line)
+    longest = max((len(run) for line in fenced for run in _TICKS.findall(line)), default=0)
     fence = "`" * max(3, longest + 1)
     title = escape(one_line(fold.title))
     return f"\n<details>\n<summary>{title}</summary>\n\n{fence}text\n", f"{fence}\n\n</details>\n"

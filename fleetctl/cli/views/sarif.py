@@ -45,7 +45,7 @@ def _rule(first: Diagnostic) -> dict[str, Any]:
 
 
 def _result(found: Diagnostic, rule: int, top: str) -> dict[str, Any]:
-    text = clean(found.detail or found.summary)
+    text = clean(found.detail) or clean(found.summary) or found.code
     if found.hint:
         text += f"\nHint: {clean(found.hint)}"
     result: dict[str, Any] = {
