@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fleetctl.cli.terminal import PLAIN, Paint, clean
+from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from fleetctl.cli.views import wording
 from planner.change import Action
 from planner.explain import ChangeRow, FleetRows, one_by_one, rows, sums
@@ -133,7 +133,7 @@ def _verdict(verdict: Verdict, paint: Paint) -> str:
 def _refusal(refusal: Refusal, paint: Paint) -> list[str]:
     lines = [f"{paint('red bold', 'Refused:')} {paint('bold', clean(refusal.summary))}"]
     if refusal.place:
-        lines.append(f"  at {refusal.place}")
+        lines.append(f"  at {one_line(refusal.place)}")
     lines += [f"  {line}" for line in clean(refusal.detail).splitlines()]
     if refusal.hint:
         first, *rest = clean(refusal.hint).splitlines()

@@ -126,7 +126,7 @@ def loss(fleet: str, row: LossRow) -> str:
 def verdict_says(verdict: Verdict) -> str:
     """What follows the verdict's word: the way back, the declared reason, the place."""
     back = "no way back is declared" if verdict.reverse == "never" else f"back: {verdict.reverse}"
-    place = f" ({verdict.place})" if verdict.place else ""
+    place = f" ({one_line(verdict.place)})" if verdict.place else ""
     because = f", {one_line(verdict.reason)}" if verdict.reason else ""
     if verdict.mode in ("unknown", "refuse"):
         back = ""
