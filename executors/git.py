@@ -16,6 +16,7 @@ GIT_TIMEOUT_S = 60.0
 GIT_OUTPUT_MAX_B = 256 * 2**20
 # Read in one go with their folder: what is larger is read when it is asked for.
 TOGETHER_MAX_B = 64 * 2**20
+_OF_A_HOOK = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE"})
 LINK, SUBMODULE, TREE = "120000", "160000", "040000"
 
 
@@ -40,9 +41,11 @@ class Repository:
     def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
         """Raises GitError when there is no git, or no working tree around the folder."""
         self._folder = folder
-        # Messages that are told apart are in English; nothing is asked, locked or written.
+        # Messages that are told apart are in English; nothing is asked, locked or written. Inside of a hook git
+        # names its own repository, which need not be the folder's.
+        kept = {name: value for name, value in environ.items() if name not in _OF_A_HOOK}
         quiet = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-        self._transport = LocalTransport(environ={**environ, **quiet})
+        self._transport = LocalTransport(environ={**kept, **quiet})
         self._trees: dict[str, dict[str, Entry]] = {}
         self._blobs: dict[str, bytes] = {}
         found = self._git("rev-parse", "--show-toplevel")

@@ -150,6 +150,17 @@ class Shelf:
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a regular file, which is pinned and remembered; None and a finding otherwise."""
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            # Plans, journals and reports are UTF-8, and name their manifests.
+            shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            self.refuse(
+                shown,
+                "file.name",
+                "A file's name is not UTF-8",
+                f"{shown} cannot be written into a plan.",
+                "rename it",
+            )
+            return None
         data, problem = self._bytes(path)
         if data is None:
             code, summary, detail, hint = problem

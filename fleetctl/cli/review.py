@@ -130,6 +130,7 @@ def _seen(
 ) -> Seen | None:
     """What the fleet as last seen makes of the newer manifests; None when nothing was named that tells of it."""
     from fleetctl.cli import look
+    from fleetctl.cli.propose import tell_cut_off
     from fleetctl.cli.views.review_document import NOTHING, Seen
     from planner.last_seen import as_observed, as_recorded
     from planner.make import make
@@ -139,7 +140,9 @@ def _seen(
     if asked.observed is None and not named:
         return None
     settings = resolve_settings(invocation, trees.sources.folder, asked.state, None)
-    recorded = look.know(invocation, head, settings).recorded
+    known = look.know(invocation, head, settings)
+    tell_cut_off(invocation, known)
+    recorded = known.recorded
     if asked.observed is not None:
         snapshot = look.read_snapshot(invocation, asked.observed)
         supposed = as_observed(snapshot, head)

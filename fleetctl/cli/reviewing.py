@@ -16,7 +16,7 @@ from executors.git import GitError, Repository
 from executors.revision import Revision
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import FleetctlError
-from manifests.load import Disk, load
+from manifests.load import SUFFIXES, Disk, load
 from manifests.manifest import Manifests
 
 if TYPE_CHECKING:
@@ -111,11 +111,17 @@ class Tree:
         """Its manifests. `may_lack`: paths that are not there are left out. Raises ManifestError."""
         paths, var_files = list(sources.paths), list(sources.var_files)
         if may_lack:
-            paths = [p for p in paths if self.files.there(str(p))]
+            paths = [p for p in paths if self._has_manifests(str(p))]
             var_files = [p for p in var_files if self.files.there(str(p))]
             if not paths:
                 return Manifests(fleets={}, hosts={}, releases={})
         return load(paths, variables=sources.variables, var_files=var_files, files=self.read)
+
+    def _has_manifests(self, path: str) -> bool:
+        """Whether a file lies there, or a folder with manifests: one that was only made for them has none yet."""
+        if not self.files.is_folder(path):
+            return self.files.there(path)
+        return any(n.endswith(SUFFIXES) and not n.startswith(".") for n in self.files.listed(path))
 
     def lines(self) -> dict[str, list[str]]:
         """What was read, as lines by file, for `views.diagnostics`."""
@@ -172,6 +178,11 @@ def trees(invocation: Invocation, base: str | None, head: str | None, sources: S
 
 def _folders(base: str, head: str | None, sources: Sources, *, given: bool) -> Trees:
     """Two folders; the paths that were given are looked for in each of them."""
+    for folder in (base, head or "."):
+        if not Path(folder).is_dir():
+            raise ReviewError(
+                f"there is no folder {folder}", hint="name a folder that is there, or a revision"
+            )
     shown = os.path.abspath(head or ".")  # noqa: PTH100
     real = os.path.abspath(base)  # noqa: PTH100
     if head is not None:

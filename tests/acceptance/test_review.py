@@ -204,6 +204,21 @@ def test_manifests_that_are_new_are_compared_with_nothing(repository: GitReposit
     assert {d["change"] for d in document["documents"]} == {"added"}
 
 
+def test_a_folder_that_had_no_manifests_yet_is_new_as_well(repository: GitRepository) -> None:
+    repository.commit({"new/README.md": "soon"}, "a folder")
+    repository.write({"new/fleet.yaml": fleet("1.0.0") + RELEASES + HOST})
+    document = repository.run("review", "main", "-f", "new", "--format", "json").json
+    assert document["sums"]["add"] == 3
+
+
+def test_inside_of_a_hook_the_folder_s_own_repository_is_asked(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    other = GitRepository(tmp_path / "other")
+    env = {"GIT_DIR": str(other.path / ".git"), "GIT_WORK_TREE": str(other.path)}
+    assert repository.run("review", "main", env=env).code == 0
+
+
 def test_two_folders_need_no_git(repository: GitRepository, tmp_path: Path) -> None:
     """The newer folder's places are shown; where the folders lie makes no difference."""
     for name, version in (("then", "1.0.0"), ("now", "1.1.0")):
@@ -258,6 +273,8 @@ def snapshot(version: str, letter: str) -> dict[str, object]:
     [
         (["no-such"], "git knows no revision 'no-such'"),
         (["main", "."], "a folder and a revision"),
+        (["./no-such"], "there is no folder ./no-such"),
+        ([".", "no-such/"], "there is no folder no-such/"),
         (["--upload-pack=x"], "No such option"),
     ],
 )
