@@ -6,7 +6,7 @@ from manifests.diagnostics import Span
 from manifests.manifest import SHIPPED, Manifests, Path
 from manifests.schema.fleet import File, Fleet, Group, Node
 from planner.change import Reason
-from planner.differences import artifact_place
+from planner.pins import artifact_place
 
 
 class Places:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from manifests.diagnostics import Span
 from manifests.manifest import Manifests
-from planner.differences import DocumentRow, PinRow, SecretRow, documents, pins, secrets
+from planner.differences import DocumentRow, SecretRow, documents, secrets
 from planner.explain import FleetRows, Sums, rows, sums
 from planner.make import make
 from planner.observed import Snapshot
 from planner.options import Options
+from planner.pins import PinRow, pins
 from planner.plan import Plan
 from planner.recorded import Recorded
 

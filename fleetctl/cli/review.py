@@ -13,7 +13,7 @@ from fleetctl.cli.options import Sources, resolve_settings
 from manifests.errors import ExitCode, FleetctlError, ManifestError
 
 if TYPE_CHECKING:
-    from fleetctl.cli.reviewing import Trees
+    from fleetctl.cli.trees import Tree, Trees
     from fleetctl.cli.views.review_document import ReviewDocument, Seen, Side
     from manifests.diagnostics import Diagnostic
     from manifests.manifest import Manifests
@@ -56,7 +56,8 @@ class Reviewed:
 
 def review(invocation: Invocation, asked: Asked) -> Reviewed:
     """Compares; asks git, and the state when it was named, but no host. Raises FleetctlError."""
-    from fleetctl.cli import findings, reviewing
+    from fleetctl.cli import findings
+    from fleetctl.cli.trees import find
     from fleetctl.cli.views import remarks, review_document
     from planner.applied import applied
     from planner.options import Options
@@ -65,7 +66,7 @@ def review(invocation: Invocation, asked: Asked) -> Reviewed:
     # As for a plan: many small values that live until the end.
     gc.disable()
     with invocation.timings.phase("git"):
-        trees = reviewing.trees(invocation, asked.base, asked.head, asked.sources, asked.given)
+        trees = find(invocation, asked.base, asked.head, asked.sources, asked.given)
     older, newer = _side(trees.base), _side(trees.head)
     now = rfc3339(invocation.clock.now())
     options = Options(accept_downtime=asked.accept_downtime)
@@ -91,11 +92,9 @@ def review(invocation: Invocation, asked: Asked) -> Reviewed:
     return Reviewed(document, trees.head.lines(), trees.root, trees.below_root())
 
 
-def _side(tree: object) -> Side:
-    from fleetctl.cli.reviewing import Tree
+def _side(tree: Tree) -> Side:
     from fleetctl.cli.views.review_document import Side
 
-    assert isinstance(tree, Tree)
     return Side(tree.name, tree.commit)
 
 

@@ -9,7 +9,8 @@ import pytest
 from manifests.load import load
 from manifests.manifest import Manifests
 from planner.change import Reason
-from planner.differences import documents, pins, secrets
+from planner.differences import documents, secrets
+from planner.pins import pins
 from planner.places import Places
 
 A, B = "sha256:" + "a" * 64, "sha256:" + "b" * 64

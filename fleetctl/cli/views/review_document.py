@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from manifests.diagnostics import Diagnostic, Severity
-from planner.differences import DocumentRow, PinRow, SecretRow
+from planner.differences import DocumentRow, SecretRow
 from planner.explain import FleetRows, Sums
+from planner.pins import PinRow
 from planner.review import LeftRow, PlanRows, Review
 
 FORMAT_VERSION = "1.0"

@@ -9,8 +9,9 @@ from fleetctl.cli.views import plan_text, wording
 from fleetctl.cli.views.diagnostics import render_diagnostic
 from fleetctl.cli.views.review_document import ReviewDocument, Seen
 from manifests.diagnostics import Diagnostic
-from planner.differences import DocumentRow, PinRow, SecretRow
+from planner.differences import DocumentRow, SecretRow
 from planner.explain import FleetRows, Sums
+from planner.pins import PinRow
 
 NOTHING = "Nothing differs that means anything to a fleet."
 SAME_NAME = ": other bytes under the same name"

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from executors.folder import Folder
 from executors.git import GitError, Repository
 from executors.revision import Revision
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import FleetctlError
-from manifests.load import SUFFIXES, Disk, load
+from manifests.load import SUFFIXES, load
 from manifests.manifest import Manifests
 
 if TYPE_CHECKING:
@@ -33,41 +34,6 @@ class ReviewError(FleetctlError):
     """What is to be compared cannot be found."""
 
     code = "review.no-such-tree"
-
-
-class Folder:
-    """A folder's files, shown as if they lay in another one. Artifacts are taken to be there: pins stand for them."""
-
-    def __init__(self, shown: str, real: str) -> None:
-        self._disk = Disk()
-        self._shown, self._real = shown, real
-
-    def real(self, path: str) -> str:
-        """Where the file lies."""
-        absolute = os.path.abspath(path)  # noqa: PTH100 - by its text, as the shelf makes it
-        if absolute == self._shown or absolute.startswith(self._shown.rstrip("/") + "/"):
-            return self._real + absolute[len(self._shown) :]
-        return absolute
-
-    def is_folder(self, path: str) -> bool:
-        return self._disk.is_folder(self.real(path))
-
-    def listed(self, path: str) -> list[str]:
-        return self._disk.listed(self.real(path))
-
-    def read(self, path: str, limit_b: int) -> tuple[bytes, Hashable]:
-        return self._disk.read(self.real(path), limit_b)
-
-    def pin(self, path: str) -> str | None:
-        return self._disk.pin(self.real(path))
-
-    def readable(self, path: str) -> bool:
-        del path
-        return True
-
-    def there(self, path: str) -> bool:
-        """Whether anything lies there."""
-        return os.path.lexists(self.real(path))
 
 
 class Remembering:
@@ -149,7 +115,7 @@ class Trees:
         return tuple(os.path.relpath(path, self.root) for path in self.sources.paths)
 
 
-def trees(invocation: Invocation, base: str | None, head: str | None, sources: Sources, given: bool) -> Trees:
+def find(invocation: Invocation, base: str | None, head: str | None, sources: Sources, given: bool) -> Trees:
     """The two sides that were named. `given`: the sources' paths were, and do not stand for the current folder.
 
     Raises ReviewError and GitError.
