@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from manifests.diagnostics import Span
 from manifests.manifest import SHIPPED, Key, Manifests, Path
 from manifests.schema.base import SecretValue
+from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import EnvVar, Process, ProcessOverride
 
 # Deeper keys say less than the one above them.
@@ -29,6 +30,23 @@ class DocumentRow:
     name: str
     change: Literal["added", "removed", "changed"]
     keys: tuple[str, ...]
+    place: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """A transition that is declared otherwise than before: whoever changes a version may have allowed it himself.
+
+    `before` and `after` say how, both ways (`rolling, back: full`); None where it was or is not declared. `when` is
+    the condition of the pair, empty for none.
+    """
+
+    product: str
+    from_: str
+    to: str
+    when: str
+    before: str | None
+    after: str | None
     place: Span | None
 
 
@@ -120,6 +138,33 @@ def _dotted(document: Any, path: Path) -> str:
         words.append(part)
         value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
     return ".".join(words)
+
+
+def pairs(base: Manifests, head: Manifests) -> tuple[PairRow, ...]:
+    """The transitions that are declared otherwise, those that went last; tables that ship are not compared."""
+    before, after = _pairs(base), _pairs(head)
+    found = []
+    for key in [*after, *(key for key in before if key not in after)]:
+        was, (said, place) = before.get(key, (None, None))[0], after.get(key, (None, None))
+        if was != said:
+            found.append(PairRow(*key, was, said, place))
+    return tuple(found)
+
+
+def _pairs(manifests: Manifests) -> dict[tuple[str, str, str, str], tuple[str | None, Span | None]]:
+    """What is declared of each transition, and where. The first of several that are the same is the one."""
+    found: dict[tuple[str, str, str, str], tuple[str | None, Span | None]] = {}
+    for key, table in _documents(manifests):
+        if not isinstance(table, Compatibility):
+            continue
+        for i, pair in enumerate(table.pairs):
+            env = {} if pair.when is None else pair.when.env
+            when = ", ".join(f"{name}={value}" for name, value in sorted(env.items()))
+            evidence = "" if pair.evidence is None else f" ({pair.evidence.log})"
+            said = f"{pair.mode}, back: {pair.reverse}{evidence}"
+            name = (table.product, pair.from_, pair.to, when)
+            found.setdefault(name, (said, manifests.where(key, ("pairs", i))))
+    return found
 
 
 def secrets(base: Manifests, head: Manifests) -> tuple[SecretRow, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from manifests.diagnostics import Span
 from manifests.manifest import Manifests
-from planner.differences import DocumentRow, SecretRow, documents, secrets
+from planner.differences import DocumentRow, PairRow, SecretRow, documents, pairs, secrets
 from planner.explain import FleetRows, Sums, rows, sums
 from planner.make import make
 from planner.observed import Snapshot
@@ -57,6 +57,7 @@ class Review:
     planned: PlanRows
     documents: tuple[DocumentRow, ...]
     pins: tuple[PinRow, ...]
+    pairs: tuple[PairRow, ...]
     secrets: tuple[SecretRow, ...]
     left: tuple[LeftRow, ...]
 
@@ -88,6 +89,7 @@ def compare(
         planned=PlanRows.of(plan),
         documents=documents(base, head),
         pins=pins(base, head),
+        pairs=pairs(base, head),
         secrets=secrets(base, head),
         left=left,
     ), plan

@@ -33,7 +33,7 @@ class GitRepository:
 
     def __post_init__(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        self.git("init", "--quiet", "--initial-branch", "main")
+        self.git("init", "--quiet", "--initial-branch", "main", "--object-format", "sha1")
 
     def git(self, *arguments: str) -> str:
         """What git says; it must succeed."""

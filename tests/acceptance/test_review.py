@@ -104,8 +104,9 @@ def upgrade(made: GitRepository) -> None:
 
 
 def refused(made: GitRepository) -> None:
-    """A second commit that skips a version."""
-    made.commit({"fleet.yaml": fleet("2.0.0", web=4)}, "two")
+    """A second commit that skips a version, and declares another transition than the one it makes."""
+    pairs = PAIRS + '  - {from: "0.9.0", to: "2.0.0", mode: rolling}\n'
+    made.commit({"fleet.yaml": fleet("2.0.0", web=4), "releases.yaml": RELEASES + HOST + pairs}, "two")
 
 
 def no_return(made: GitRepository) -> None:

@@ -9,7 +9,7 @@ import pytest
 from manifests.load import load
 from manifests.manifest import Manifests
 from planner.change import Reason
-from planner.differences import documents, secrets
+from planner.differences import documents, pairs, secrets
 from planner.pins import pins
 from planner.places import Places
 
@@ -151,6 +151,27 @@ def test_bytes_that_change_under_a_name_are_a_moved_pin(folder: Path) -> None:
     assert row.place is not None
     assert TEXT.splitlines()[row.place.line - 1].strip().startswith("- {substrate")
     assert row.place.column > 40
+
+
+def test_transitions_that_are_declared_otherwise(folder: Path) -> None:
+    """Added, changed in either direction, under a condition, and taken away; a reason changes nothing."""
+    base = loaded(folder)
+    more = (
+        '{from: "1.0.0", to: "1.1.0", mode: rolling, reverse: full, reason: r}\n'
+        '  - {from: "1.1.0", to: "2.0.0", mode: full, when: {env: {MODE: bucket}}}'
+    )
+    head = loaded(folder, ('{from: "1.0.0", to: "1.1.0", mode: rolling}', more))
+    found = [(p.from_, p.to, p.when, p.before, p.after) for p in pairs(base, head)]
+    assert found == [
+        ("1.0.0", "1.1.0", "", "rolling, back: never", "rolling, back: full"),
+        ("1.1.0", "2.0.0", "MODE=bucket", None, "full, back: never"),
+    ]
+    assert [p.place.line for p in pairs(base, head) if p.place] == [43, 44]
+    assert [(p.before, p.after, p.place) for p in pairs(head, base)][1:] == [
+        ("full, back: never", None, None)
+    ]
+    only_said = loaded(folder, ("mode: rolling}", "mode: rolling, reason: r}"))
+    assert pairs(base, only_said) == ()
 
 
 def test_new_references_to_secrets_are_told_once_for_each_user(folder: Path) -> None:

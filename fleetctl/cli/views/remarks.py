@@ -59,6 +59,15 @@ def of_review(review: Review, head: Manifests) -> list[Diagnostic]:
                     span=pin.place,
                 )
             )
+    for pair in review.pairs:
+        found.append(
+            warning(
+                "compat.declared",
+                "A transition is declared otherwise",
+                wording.declared(pair),
+                span=pair.place,
+            )
+        )
     for secret in review.secrets:
         found.append(
             warning(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from manifests.diagnostics import Diagnostic, Severity
-from planner.differences import DocumentRow, SecretRow
+from planner.differences import DocumentRow, PairRow, SecretRow
 from planner.explain import FleetRows, Sums
 from planner.pins import PinRow
 from planner.review import LeftRow, PlanRows, Review
@@ -69,6 +69,7 @@ class ReviewDocument:
     fleets: tuple[FleetRows, ...] = ()
     sums: Sums = NOTHING
     pins: tuple[PinRow, ...] = ()
+    pairs: tuple[PairRow, ...] = ()
     secrets: tuple[SecretRow, ...] = ()
     left: tuple[LeftRow, ...] = ()
     documents: tuple[DocumentRow, ...] = ()
@@ -116,6 +117,7 @@ def valid(
         fleets=review.planned.fleets,
         sums=review.planned.sums,
         pins=review.pins,
+        pairs=review.pairs,
         secrets=review.secrets,
         left=review.left,
         documents=review.documents,

@@ -48,6 +48,7 @@ def _rest(document: ReviewDocument) -> list[str]:
     moved = [p for p in document.pins if p.kind != "release"]
     lines += bullets([f"**Other bytes under the same name:** {code(review_text.pin(p))}" for p in moved])
     lines += bullets([f"Pin: {code(review_text.pin(p))}" for p in document.pins if p.kind == "release"])
+    lines += bullets([f"**Declared otherwise:** {code(review_text.pair(p))}" for p in document.pairs])
     lines += bullets([f"**New secret:** {code(review_text.secret(s))}" for s in document.secrets])
     return lines
 

@@ -9,7 +9,7 @@ from fleetctl.cli.views import plan_text, wording
 from fleetctl.cli.views.diagnostics import render_diagnostic
 from fleetctl.cli.views.review_document import ReviewDocument, Seen
 from manifests.diagnostics import Diagnostic
-from planner.differences import DocumentRow, SecretRow
+from planner.differences import DocumentRow, PairRow, SecretRow
 from planner.explain import FleetRows, Sums
 from planner.pins import PinRow
 
@@ -43,6 +43,7 @@ def _sections(document: ReviewDocument, lines: dict[str, list[str]], paint: Pain
     yield section("Points of no return:", no_return(document.fleets), paint, "yellow bold")
     moved = [pin(p) + ("" if p.kind == "release" else SAME_NAME) for p in document.pins]
     yield section("Pins that moved:", moved, paint)
+    yield section("Transitions declared otherwise:", [pair(p) for p in document.pairs], paint)
     yield section("New references to secrets:", [secret(s) for s in document.secrets], paint)
     yield section("Written differently:", [written(d) for d in document.documents], paint)
     if document.seen is not None:
@@ -85,6 +86,11 @@ def pin(row: PinRow) -> str:
 
 def _short(text: str | None) -> str:
     return wording.digest(text or "(none)")
+
+
+def pair(row: PairRow) -> str:
+    """How a transition was declared and is now, and where."""
+    return wording.declared(row) + _at(row.place)
 
 
 def secret(row: SecretRow) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fleetctl.cli.terminal import one_line
 from planner.change import Action, Reason
+from planner.differences import PairRow
 from planner.explain import ChangeRow, FleetRows, LossRow
 from planner.plan import Budget, Verdict
 
@@ -121,6 +122,13 @@ def loss(fleet: str, row: LossRow) -> str:
             return f"{nodes} {'loses' if one else 'lose'} the volumes that {their} image declares"
         case _:
             return f"{nodes}: volume {row.what} is not attached any more"
+
+
+def declared(row: PairRow) -> str:
+    """`hello 1.0.0 -> 2.0.0: was not declared; is rolling, back: never`"""
+    when = f" (when {one_line(row.when)})" if row.when else ""
+    before, after = (one_line(said) if said else "not declared" for said in (row.before, row.after))
+    return f"{row.product} {row.from_} -> {row.to}{when}: was {before}; is {after}"
 
 
 def verdict_says(verdict: Verdict) -> str:
