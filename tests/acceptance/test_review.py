@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 from fleetctl.cli.views.review_document import schema
 from manifests.errors import ExitCode
-from tests.acceptance.cli import Result
+from tests.acceptance.cli import RUN_TIMEOUT_S, Result
 from tests.acceptance.repository import GitRepository
 
 CASES = Path(__file__).parents[1] / "cases" / "review"
@@ -230,6 +232,39 @@ def test_two_folders_need_no_git(repository: GitRepository, tmp_path: Path) -> N
     assert result.json["sums"] == {"add": 0, "change": 3, "destroy": 0, "adopt": 0}
     assert [r["field"] for r in result.json["fleets"][0]["changes"][0]["reasons"]] == ["release.version"]
     assert result.json["remarks"][0]["span"]["file"] == "now/fleet.yaml"
+
+
+# Every way to a host and to a secret's value is closed before the command runs.
+PROGRAM = """
+import sys
+from executors import registry, secrets
+
+def closed(*args, **kwargs):
+    raise AssertionError("a host or a secret was asked")
+
+registry.driver = registry.reader = secrets.resolve = closed
+from fleetctl.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("command", "code"), [("review main", 0), ("plan .", 3)])
+def test_no_host_is_asked_and_no_secret(repository: GitRepository, command: str, code: int) -> None:
+    """A plan falls into the trap; a review of the same manifests does not."""
+    repository.write({f"artifacts/hello-{v}.bin": v for v in ("1.0.0", "1.1.0", "2.0.0")})
+    repository.write({"fleet.yaml": fleet("1.1.0", web=4, env='{TOKEN: {secret: "env:NO_SUCH"}}')})
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *command.split()],
+        cwd=repository.path,
+        env=repository.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_TIMEOUT_S,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("a host or a secret was asked" in done.stderr) == (code != 0)
 
 
 # What the fleet as last seen makes of it
