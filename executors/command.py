@@ -14,7 +14,8 @@ class Command:
 
     `secret_input` says that `stdin` must never be shown. `guarded` says that a script with a record of its
     own is at work: past its timeout it is left alone, to end and to be looked up. Any other command is
-    ended with its process group, where the transport can.
+    ended with its process group, where the transport can. On this machine each
+    output past `output_max_b` is cut in the middle; over SSH that is OUTPUT_MAX_B.
     """
 
     argv: tuple[str, ...]
@@ -22,11 +23,12 @@ class Command:
     timeout_s: float = 30.0
     secret_input: bool = False
     guarded: bool = False
+    output_max_b: int = OUTPUT_MAX_B
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A command that came back with an exit status. Outputs are bounded by OUTPUT_MAX_B."""
+    """A command that came back with an exit status. Outputs are bounded by the command's `output_max_b`."""
 
     status: int
     stdout: bytes
@@ -38,7 +40,7 @@ class Completed:
 
 
 class Tail:
-    """Collects a stream within OUTPUT_MAX_B: keeps the beginning and the end, and says what was cut."""
+    """Collects a stream within its limit: keeps the beginning and the end, and says what was cut."""
 
     def __init__(self, limit_b: int = OUTPUT_MAX_B) -> None:
         self._half_b = limit_b // 2

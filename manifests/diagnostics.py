@@ -11,10 +11,11 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How much a finding weighs: an error stops, a warning is printed."""
+    """How much a finding weighs: an error stops, a warning is printed, a note tells what will be."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,7 +11,7 @@ import gc
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from manifests.assemble import Layer, assemble
 from manifests.diagnostics import Diagnostic, Span, error
 from manifests.digest import sha256
 from manifests.errors import ManifestError
+from manifests.files import Files, NotRegular
 from manifests.manifest import Manifests
 from manifests.paths import resolve
 from manifests.schema.kinds import KINDS
@@ -41,16 +42,18 @@ def load(
     *,
     variables: Mapping[str, str] | None = None,
     var_files: Sequence[FilePath] = (),
+    files: Files | None = None,
 ) -> Manifests:
     """Reads, merges and checks the manifests of one invocation.
 
     Arguments: `paths` are files or directories, later ones laid over earlier ones; `variables` are the
-    texts of --var by name; `var_files` hold mappings of variables, later ones win, and --var wins over all.
+    texts of --var by name; `var_files` hold mappings of variables, later ones win, and --var wins over all;
+    `files` is where all of them lie, by default this machine.
     Raises ManifestError with every finding of the run, warnings included, when there is any error.
     """
     findings: list[Diagnostic] = []
     with _no_collection():
-        shelf = Shelf(findings)
+        shelf = Shelf(findings, files or Disk())
         values = _variables(shelf, variables or {}, var_files)
         layers = [shelf.layer(os.fspath(path)) for path in paths]
         if not paths:
@@ -115,18 +118,19 @@ _NO_PROBLEM = ("", "", "", None)
 class Shelf:
     """The files of one invocation: what was read, its pins, and where relative paths lead."""
 
-    def __init__(self, findings: list[Diagnostic]) -> None:
+    def __init__(self, findings: list[Diagnostic], files: Files) -> None:
         self.findings = findings
         self.digests: dict[str, str] = {}
         self.first_folder = os.getcwd()  # noqa: PTH109 - texts throughout; Path objects cost more than the reading
+        self._files = files
         self._folders: dict[str, str] = {}
-        self._taken: dict[tuple[int, int], str] = {}
+        self._taken: dict[Hashable, str] = {}
 
     def layer(self, path: str) -> Layer:
         """The documents of one path argument; every problem is a finding."""
         first = not self._taken
         # An empty text is no path; Path would take it for the present directory.
-        if path and Path(path).is_dir():
+        if path and self._files.is_folder(path):
             files = self._listed(path)
             folder = os.path.abspath(path)  # noqa: PTH100 - symbolic links stay as the operator wrote them
         else:
@@ -146,6 +150,17 @@ class Shelf:
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a regular file, which is pinned and remembered; None and a finding otherwise."""
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            # Plans, journals and reports are UTF-8, and name their manifests.
+            shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            self.refuse(
+                shown,
+                "file.name",
+                "A file's name is not UTF-8",
+                f"{shown} cannot be written into a plan.",
+                "rename it",
+            )
+            return None
         data, problem = self._bytes(path)
         if data is None:
             code, summary, detail, hint = problem
@@ -156,15 +171,9 @@ class Shelf:
 
     def _bytes(self, path: str) -> tuple[bytes | None, tuple[str, str, str, str | None]]:
         try:
-            with open(path, "rb", opener=_without_waiting) as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    return None, (*_NOT_REGULAR, "A device or a pipe cannot be pinned.", None)
-                earlier = self._taken.setdefault((status.st_dev, status.st_ino), path)
-                if earlier is not path:
-                    detail = f"It was already read as {earlier}."
-                    return None, (*_TWICE, detail, "keep overlays in a folder of their own")
-                return file.read(FILE_BYTES_MAX + 1), _NO_PROBLEM
+            data, identity = self._files.read(path, FILE_BYTES_MAX + 1)
+        except NotRegular:
+            return None, (*_NOT_REGULAR, "A device or a pipe cannot be pinned.", None)
         except FileNotFoundError:
             return None, (*_MISSING, f"{path} was not found.", None)
         except IsADirectoryError:
@@ -172,6 +181,14 @@ class Shelf:
         except (OSError, ValueError) as e:
             reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
             return None, (*_UNREADABLE, f"{path}: {reason}.", None)
+        earlier = self._taken.setdefault(identity, path)
+        if earlier is not path:
+            return None, (
+                *_TWICE,
+                f"It was already read as {earlier}.",
+                "keep overlays in a folder of their own",
+            )
+        return data, _NO_PROBLEM
 
     def folder_of(self, file: str) -> str:
         """The absolute folder that relative paths written in this file are relative to."""
@@ -192,25 +209,21 @@ class Shelf:
     def pin(self, path: str) -> str | None:
         """The sha256 pin of a file that a node is given, by absolute path; None where it cannot be read."""
         if path not in self.digests:
-            try:
-                with open(path, "rb", opener=_without_waiting) as file:
-                    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                        return None
-                    self.digests[path] = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
-            except (OSError, ValueError):
+            found = self._files.pin(path)
+            if found is None:
                 return None
+            self.digests[path] = found
         return self.digests[path]
 
     def readable(self, path: str) -> bool:
         """Whether a regular file that may be read lies at an absolute path."""
-        try:
-            return Path(path).is_file() and os.access(path, os.R_OK)
-        except (OSError, ValueError):
-            return False
+        return self._files.readable(path)
 
     def _listed(self, path: str) -> list[str]:
         try:
-            names = sorted(n for n in os.listdir(path) if n.endswith(SUFFIXES) and not n.startswith("."))  # noqa: PTH208
+            names = sorted(
+                n for n in self._files.listed(path) if n.endswith(SUFFIXES) and not n.startswith(".")
+            )
         except OSError as e:
             self.refuse(path, "file.unreadable", "A directory cannot be read", f"{path}: {e.strerror}.")
             return []
@@ -225,6 +238,38 @@ class Shelf:
     def refuse(self, path: str, code: str, summary: str, detail: str, hint: str | None = None) -> None:
         """Notes a path that cannot be used."""
         self.findings.append(error(code, summary, detail, span=Span(path, 1, 1), hint=hint))
+
+
+class Disk:
+    """This machine's files; see `manifests.files.Files`."""
+
+    def is_folder(self, path: str) -> bool:
+        return Path(path).is_dir()
+
+    def listed(self, path: str) -> list[str]:
+        return os.listdir(path)  # noqa: PTH208
+
+    def read(self, path: str, limit_b: int) -> tuple[bytes, Hashable]:
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise NotRegular
+            return file.read(limit_b), (status.st_dev, status.st_ino)
+
+    def pin(self, path: str) -> str | None:
+        try:
+            with open(path, "rb", opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return None
+                return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
+        except (OSError, ValueError):
+            return None
+
+    def readable(self, path: str) -> bool:
+        try:
+            return Path(path).is_file() and os.access(path, os.R_OK)
+        except (OSError, ValueError):
+            return False
 
 
 def _without_waiting(path: str, flags: int) -> int:

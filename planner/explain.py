@@ -1,78 +1,101 @@
 """A plan as rows for views: what is lost first, then what serves now and is touched, then the rest, and the sums.
 
-Rows hold words and numbers, no colours and no layout; the terminal, Markdown and pull requests draw them.
+Rows hold names, numbers and the plan's own nouns, no sentences, colours or layout: the terminal, Markdown,
+GitHub's annotations and SARIF all draw these.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from planner.change import Action, Change, Reason
-from planner.plan import Budget, FleetPlan, Plan
+from planner.hooks import told
+from planner.plan import Budget, FleetPlan, Plan, Refusal, StepKind, Verdict
+from planner.spec import NodeSpec
 
 # A replaced node keeps its identity, so it counts as changed; only what ends for good counts as destroyed.
 _COUNTED = {
-    Action.CREATE: "add",
+    Action.DESTROY: "destroy",
     Action.REPLACE: "change",
     Action.RESTART: "change",
     Action.RELOAD: "change",
     Action.STOP: "change",
     Action.ADOPT: "adopt",
-    Action.DESTROY: "destroy",
+    Action.CREATE: "add",
 }
-_WEIGHT = list(reversed(_COUNTED))
-_WORDS = {
-    "new": "it was never there",
-    "gone": "it is not there any more",
-    "unreachable": "its host does not answer",
-    "destroy": "the fleet is to be destroyed",
-    "not-declared": "no manifest declares it any more",
-    "downgrade": "a downgrade",
-    "same-precedence": "the same precedence: only build metadata differs",
-    "rebuild": "the same version with other bytes",
-    "lineage": "it belongs to another lineage",
-    "cordoned": "its host is cordoned",
-    "drain": "its host is drained",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonRow:
-    """One reason: words, and the values before and after where it has them."""
-
-    words: str
-    before: str | None = None
-    after: str | None = None
+_WEIGHT = list(_COUNTED)
+_VOLUME = "domain.volumes."
+_PLACED_ONLY = frozenset({Action.CREATE, Action.DESTROY, Action.NOOP, Action.ADOPT})
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One node's change. `available`: it serves now; `losses`: what goes for good beside its data."""
+    """The very same change of one node or of several of a group; `nodes` and their `hosts` in the same order.
+
+    `before` and `after` are versions. `available`: the nodes serve now. `data_lost`: their data goes with them,
+    `losses` what goes for good beside it.
+    """
 
     action: Action
-    address: str
-    host: str
-    heading: str
-    reasons: tuple[ReasonRow, ...]
+    group: str
+    nodes: tuple[str, ...]
+    hosts: tuple[str, ...]
+    before: str | None
+    after: str | None
+    reasons: tuple[Reason, ...]
     available: bool
-    drift: bool
     data_lost: bool
     losses: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FleetRows:
-    """One fleet: its changes in order of weight, what it says of availability, and what it cannot undo.
+class LossRow:
+    """What is lost for good. `kind`: nodes that are destroyed (`node`), with their data (`data`), containers whose
+    image's own volumes go (`anonymous-volumes`), volumes that are not attached any more (`volume`, named by `what`), or
+    what a substrate keeps with a node beside its data (`kept`, in the words of `what`).
+    """
 
-    `no_return_at` is the first node whose start cannot be undone.
+    kind: Literal["node", "data", "anonymous-volumes", "volume", "kept"]
+    group: str
+    nodes: tuple[str, ...]
+    what: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRows:
+    """One fleet: what is lost, its changes in order of weight, the verdicts and the order, the proof, and what forbids it.
+
+    `strategy` is `none` where nothing may or need be done. `window`: nodes that may be down at once while it
+    rolls, None where nothing rolls. `calls` are the hooks and drains, in words. `phases` are the nodes in the order in which they are touched, none for
+    a single phase. `proven`: there are steps, and the budgets' minima are what they lead to. `no_return` are the
+    transitions whose way back is closed, `no_return_at` the first node whose start cannot be undone.
     """
 
     fleet: str
+    strategy: Literal["rolling", "full", "none"]
+    window: int | None
+    downtime_accepted: bool
+    losses: tuple[LossRow, ...]
     changes: tuple[ChangeRow, ...]
-    availability: tuple[str, ...]
-    no_return: tuple[str, ...]
+    unchanged: int
+    drifted: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    calls: tuple[str, ...]
+    phases: tuple[tuple[str, ...], ...]
+    proven: bool
+    budgets: tuple[Budget, ...]
+    no_return: tuple[Verdict, ...]
     no_return_at: str | None
+    warnings: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do, and nothing that forbids it."""
+        return not self.proven and not self.refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +120,36 @@ def sums(plan: Plan) -> Sums:
 
 def rows(plan: Plan) -> tuple[FleetRows, ...]:
     """Every fleet's rows, in the order in which the fleets are carried out."""
-    return tuple(_fleet(f) for f in plan.fleets)
+    return tuple(fleet_rows(f) for f in plan.fleets)
 
 
-def _fleet(plan: FleetPlan) -> FleetRows:
-    changes = [c for c in plan.changes if c.action is not Action.NOOP]
-    changes.sort(key=lambda c: (_WEIGHT.index(c.action), not c.available))
+def fleet_rows(plan: FleetPlan) -> FleetRows:
+    """One fleet's rows."""
+    strategy = plan.rollout.strategy if plan.steps else "none"
+    rolls = strategy == "rolling" and any(c.action not in _PLACED_ONLY for c in plan.changes)
+    changes = _changes(plan)
     return FleetRows(
-        plan.fleet,
-        tuple(_change(plan.fleet, c) for c in changes),
-        tuple(availability(plan, b) for b in plan.budgets) if plan.steps else (),
-        tuple(
-            f"{v.product} {v.from_} -> {v.to}"
+        fleet=plan.fleet,
+        strategy=strategy,
+        window=plan.rollout.window if rolls else None,
+        downtime_accepted=plan.rollout.accept_downtime,
+        losses=tuple(_losses(plan, changes)),
+        changes=changes,
+        unchanged=sum(c.action is Action.NOOP for c in plan.changes),
+        drifted=tuple(c.node for c in plan.changes if c.drift),
+        verdicts=plan.verdicts,
+        calls=tuple(told(plan)),
+        phases=_phases(plan),
+        proven=bool(plan.steps),
+        budgets=plan.budgets,
+        no_return=tuple(
+            v
             for v in plan.verdicts
             if v.reverse == "never" and not v.together and v.mode in ("rolling", "full")
         ),
-        None if plan.no_return is None else f"node/{plan.fleet}/{plan.steps[plan.no_return].node}",
+        no_return_at=None if plan.no_return is None else plan.steps[plan.no_return].node,
+        warnings=plan.warnings,
+        refusals=plan.refusals,
     )
 
 
@@ -126,48 +163,64 @@ def lost(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def availability(plan: FleetPlan, budget: Budget) -> str:
-    """`Availability: never below 2 of 3 (floor 2, reserve 1).`"""
-    scope = "" if budget.scope == "fleet" else f" of {budget.scope}"
-    floor = "downtime accepted" if plan.rollout.strategy == "full" else f"floor {budget.floor}"
-    return f"Availability: never below {budget.minimum} of {budget.count}{scope} ({floor}, reserve {budget.reserve})."
-
-
-def _change(fleet: str, change: Change) -> ChangeRow:
-    return ChangeRow(
-        change.action,
-        f"node/{fleet}/{change.node}",
-        change.host,
-        _heading(change),
-        tuple(_reason(r) for r in change.reasons),
-        change.available,
-        change.drift,
-        change.data_lost,
-        change.losses,
+def one_by_one(row: ChangeRow) -> tuple[ChangeRow, ...]:
+    """The row as one row for each of its nodes."""
+    return tuple(
+        replace(row, nodes=(node,), hosts=(host,)) for node, host in zip(row.nodes, row.hosts, strict=True)
     )
 
 
-def _heading(change: Change) -> str:
-    before = change.before.version if change.before else None
-    after = change.after.version if change.after else None
-    match change.action:
-        case Action.CREATE:
-            return f"will be created with {after}"
-        case Action.REPLACE if before != after:
-            return f"will be replaced: {before} -> {after}"
-        case Action.REPLACE:
-            return "will be replaced"
-        case Action.RESTART:
-            return "will be restarted"
-        case Action.RELOAD:
-            return "will be told to reload"
-        case Action.ADOPT:
-            return "will be taken over"
-        case Action.STOP:
-            return "will be stopped"
-        case _:
-            return "will be destroyed" + (", and its data with it" if change.data_lost else "")
+def _changes(plan: FleetPlan) -> tuple[ChangeRow, ...]:
+    """Changes that differ in nothing but the node stand together; in the order of their weight."""
+    groups: dict[object, list[Change]] = {}
+    for c in plan.changes:
+        if c.action is not Action.NOOP:
+            key = (c.action, c.group, c.reasons, c.before, c.after, c.available, c.data_lost, c.losses)
+            groups.setdefault(key, []).append(c)
+    found = [_row(alike) for alike in groups.values()]
+    return tuple(sorted(found, key=lambda r: (_WEIGHT.index(r.action), not r.available)))
 
 
-def _reason(reason: Reason) -> ReasonRow:
-    return ReasonRow(_WORDS.get(reason.code) or reason.field or reason.code, reason.before, reason.after)
+def _row(alike: list[Change]) -> ChangeRow:
+    c = alike[0]
+    return ChangeRow(
+        action=c.action,
+        group=c.group,
+        nodes=tuple(a.node for a in alike),
+        hosts=tuple(a.host for a in alike),
+        before=c.before.version if c.before else None,
+        after=c.after.version if c.after else None,
+        reasons=c.reasons,
+        available=c.available,
+        data_lost=c.data_lost,
+        losses=c.losses,
+    )
+
+
+def _losses(plan: FleetPlan, changes: tuple[ChangeRow, ...]) -> Iterator[LossRow]:
+    for row in changes:
+        for what in row.losses:
+            yield LossRow("kept", row.group, row.nodes, what)
+        if row.action is Action.DESTROY:
+            yield LossRow("data" if row.data_lost else "node", row.group, row.nodes)
+            continue
+        for reason in row.reasons:
+            if reason.field.startswith(_VOLUME) and reason.after is None:
+                yield LossRow("volume", row.group, row.nodes, reason.field.removeprefix(_VOLUME))
+        if row.action in (Action.REPLACE, Action.RESTART):
+            bare = tuple(n for n in row.nodes if _loses_anonymous_volumes(plan.specs.get(n)))
+            if bare:
+                yield LossRow("anonymous-volumes", row.group, bare)
+
+
+def _loses_anonymous_volumes(spec: NodeSpec | None) -> bool:
+    return spec is not None and spec.container is not None and spec.container.lose_anonymous_volumes
+
+
+def _phases(plan: FleetPlan) -> tuple[tuple[str, ...], ...]:
+    """The nodes by phase, once more than one phase touches nodes."""
+    phases: dict[int, dict[str, None]] = {}
+    for step in plan.steps:
+        if step.node is not None and step.kind is not StepKind.STAGE:
+            phases.setdefault(step.phase, {})[step.node] = None
+    return tuple(tuple(nodes) for _, nodes in sorted(phases.items())) if len(phases) > 1 else ()

@@ -66,7 +66,7 @@ class Leaving:
         adopts = foreign(situation, self.findings, node, recorded, node.name, seen.host, ())
         if adopts is None or damaged(self.findings, node, node.name, seen.host):
             return
-        spec = (recorded.spec if recorded else None) or self._spec_of(seen)
+        spec = (recorded.spec if recorded else None) or spec_as_seen(seen, situation.fleet.release.product)
         retained = spec.data is None or spec.data.retain
         live = node.state in (_RUNNING, _PAUSED)
         own = calls(spec, serves=node.available)
@@ -114,19 +114,20 @@ class Leaving:
         version = before.version if before else None
         return Work(change, recorded.spec, recorded.name, node, running, False, version, version)
 
-    def _spec_of(self, seen: Seen) -> NodeSpec:
-        """As much of a specification as destroying a node needs, from what was seen of it."""
-        node = seen.node
-        return NodeSpec(
-            address=node.address or "127.0.0.1",
-            artifact=ArtifactPin(digest=node.digest, name="artifact", source=""),
-            command=tuple(node.fields.get("command", "").split("\x00")),
-            host=seen.host,
-            port=node.port,
-            product=self.situation.fleet.release.product,
-            substrate=_substrate(seen),
-            version=node.version,
-        )
+
+def spec_as_seen(seen: Seen, product: str) -> NodeSpec:
+    """As much of a specification as destroying a node needs, from what was seen of it."""
+    node = seen.node
+    return NodeSpec(
+        address=node.address or "127.0.0.1",
+        artifact=ArtifactPin(digest=node.digest, name="artifact", source=""),
+        command=tuple(node.fields.get("command", "").split("\x00")),
+        host=seen.host,
+        port=node.port,
+        product=product,
+        substrate=_substrate(seen),
+        version=node.version,
+    )
 
 
 def _substrate(seen: Seen) -> Substrate:

@@ -61,16 +61,31 @@ def _host(
 def _node(
     plan: FleetPlan, change: Change, spec: NodeSpec, lineage: str, secrets: Mapping[str, str]
 ) -> ObservedNode:
+    return healthy(
+        plan.fleet, change.node, change.uid, change.generation, spec, lineage, fields(spec, secrets)
+    )
+
+
+def healthy(
+    fleet: str,
+    name: str,
+    uid: str,
+    generation: int,
+    spec: NodeSpec,
+    lineage: str,
+    managed: dict[str, str],
+) -> ObservedNode:
+    """A node that runs as specified and serves; `managed` are its fields in the form of `planner.spec.fields`."""
     return ObservedNode(
-        uid=change.uid,
-        fleet=plan.fleet,
-        name=change.node,
+        uid=uid,
+        fleet=fleet,
+        name=name,
         lineage=lineage,
         epoch=0,
-        generation=change.generation,
+        generation=generation,
         version=spec.version,
         digest=spec.artifact.digest,
-        fields=fields(spec, secrets),
+        fields=managed,
         state=NodeState.RUNNING,
         health=HealthState.PASSING,
         port=spec.port,

@@ -57,7 +57,7 @@ class LocalTransport:
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
-        stdout, stderr = Tail(), Tail()
+        stdout, stderr = Tail(command.output_max_b), Tail(command.output_max_b)
         try:
             ended = self._exchange(child, command, {child.stdout: stdout, child.stderr: stderr})
         finally:

@@ -25,6 +25,7 @@ COMMANDS = {
     "validate": "Check manifests without looking at any host.",
     "plan": "Show what apply would do; touches nothing.",
     "apply": "Carry out a plan, after showing it and asking.",
+    "review": "Show what a change of the manifests would do.",
     "show": "Print a saved plan.",
     "compat": "Show and ask the compatibility tables.",
     "status": "Versions, availability and health at one glance.",

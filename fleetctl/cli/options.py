@@ -77,6 +77,11 @@ state_endpoint_option = click.option(
 )
 
 
+def only_state_options(command: Command) -> Command:
+    """--state and --state-endpoint."""
+    return _state_option(command)
+
+
 def _state_option(command: Command) -> Command:
     """--state and --state-endpoint."""
     return _only_state_option(state_endpoint_option(command))
@@ -84,6 +89,11 @@ def _state_option(command: Command) -> Command:
 
 def manifest_options(command: Command) -> Command:
     """PATHS, -f, --var and --var-file."""
+    return source_options(click.argument("paths", nargs=-1, type=click.Path(path_type=Path))(command))
+
+
+def source_options(command: Command) -> Command:
+    """-f, --var and --var-file: for commands whose arguments are no manifests."""
     for decorate in (
         debug_option,
         click.option(
@@ -102,7 +112,6 @@ def manifest_options(command: Command) -> Command:
             help="A variable; wins over files; may be repeated.",
         ),
         _file_option,
-        click.argument("paths", nargs=-1, type=click.Path(path_type=Path)),
     ):
         command = decorate(command)
     return command
@@ -157,15 +166,18 @@ target_option = click.option(
 approve_option = click.option("--auto-approve", is_flag=True, help="Do not ask: for machines.")
 
 
+accept_downtime_option = click.option(
+    "--accept-downtime",
+    is_flag=True,
+    help="Allow transitions that no rolling pair covers, by stopping everything first.",
+)
+
+
 def plan_options(command: Command) -> Command:
     """--target, --accept-downtime and --adopt."""
     for decorate in (
         click.option("--adopt", is_flag=True, help="Take over nodes that another state has made."),
-        click.option(
-            "--accept-downtime",
-            is_flag=True,
-            help="Allow transitions that no rolling pair covers, by stopping everything first.",
-        ),
+        accept_downtime_option,
         target_option,
     ):
         command = decorate(command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -62,13 +62,16 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 @dataclass(slots=True)
 class Terminal:
-    """Where the command speaks. `interactive`: a person can be asked."""
+    """Where the command speaks. `interactive`: a person can be asked. `guard` makes talk harmless for whoever
+    reads stderr as more than text.
+    """
 
     out: TextIO
     err: TextIO
     out_paint: Paint
     err_paint: Paint
     interactive: bool
+    guard: Callable[[str], str] | None = None
     _closed: set[int] = field(default_factory=set)
 
     @classmethod
@@ -99,7 +102,7 @@ class Terminal:
 
     def say(self, text: str = "") -> None:
         """Writes a line to stderr, at once."""
-        self._write(self.err, text + "\n")
+        self._write(self.err, (text if self.guard is None else self.guard(text)) + "\n")
         self.flush()
 
     def ask(self, question: str) -> str | None:

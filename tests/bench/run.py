@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import docker, gen_manifests, journal, large, slope, ssh
+from tests.bench import docker, gen_manifests, journal, large, review, slope, ssh
 from tests.bench.measure import Sample, process
 from tests.bench.table import Table
 
@@ -178,6 +178,7 @@ PARTS = {
     "start": _start,
     "validate": _validate,
     "plan": _plan,
+    "review": lambda table, folder: review.measure(table, folder, FLEETCTL),
     "journal": _journal,
     "engine": _engine,
     "slope": lambda table, folder: slope.measure(table),

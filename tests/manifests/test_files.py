@@ -92,6 +92,16 @@ def test_devices_and_bad_names_are_refused(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_name_that_is_not_utf_8_is_an_error_that_can_be_printed(tmp_path: Path) -> None:
+    """A plan names its manifests, and is UTF-8."""
+    (tmp_path / os.fsdecode(b"z\xff.yaml")).write_text(HOST)
+    with pytest.raises(ManifestError) as e:
+        load([tmp_path])
+    (finding,) = e.value.diagnostics
+    assert finding.code == "file.name"
+    assert str(finding.span).encode().decode() == f"{tmp_path}/z\ufffd.yaml:1:1"
+
+
 def test_no_path_is_an_error() -> None:
     with pytest.raises(ManifestError) as e:
         load([])

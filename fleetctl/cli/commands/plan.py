@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Where a transition is not declared, plan the declared path as consecutive rollouts.",
 )
-@options.format_option("human", "json")
+@options.format_option("human", "json", "markdown", "github")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -57,17 +57,21 @@ def command(
     nothing is created but the file of --out; with --via one file for each rollout, numbered before the ending
     of its name, to be applied in this order.
     """
+    from fleetctl.cli import for_pull_requests
     from fleetctl.cli.propose import Asked, propose, tell_cut_off
 
+    for_pull_requests.guard(invocation, form)
     terminal = invocation.terminal
     wanted = options.sources(paths, files, variables, var_files)
     settings = options.resolve_settings(invocation, wanted.folder, state, parallelism)
     # Writing down a large plan takes as long as making it: only what is kept or read by machines has an id.
-    seal = out is not None or form != "human"
+    seal = out is not None or form == "json"
     asked = Asked(targets, accept_downtime, adopt=adopt, observed=observed, via=via, seal=seal)
     proposal = propose(invocation, wanted, settings, asked)
     with invocation.timings.phase("write"):
         files_written = _write(invocation, proposal.plans, out, form)
+        if form in for_pull_requests.FORMATS:
+            for_pull_requests.write(invocation, proposal.plans, form, proposal.manifests)
     tell_cut_off(invocation, proposal.known)
     if any(plan.refused for plan in proposal.plans):
         return ExitCode.REFUSED
@@ -98,6 +102,6 @@ def _write(invocation: Invocation, plans: tuple[Plan, ...], out: Path | None, fo
             saved.append(file)
         if form == "json":
             terminal.data_bytes(encode(plan))
-        else:
+        elif form == "human":
             terminal.data(plan_text.render_plan(plan, terminal.out_paint))
     return saved

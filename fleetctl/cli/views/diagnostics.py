@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from fleetctl.cli.terminal import PLAIN, Paint, clean
+from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from manifests.diagnostics import Diagnostic, Span
 from manifests.errors import FleetctlError, ManifestError
 
@@ -25,10 +25,12 @@ def render_error(error: FleetctlError, paint: Paint = PLAIN) -> str:
     return text
 
 
-def render_diagnostics(diagnostics: Iterable[Diagnostic], paint: Paint = PLAIN) -> str:
+def render_diagnostics(
+    diagnostics: Iterable[Diagnostic], paint: Paint = PLAIN, sources: dict[str, list[str]] | None = None
+) -> str:
     """All findings, errors first, each with its snippet, and a closing count."""
     found = sorted(diagnostics, key=lambda d: not d.is_error)
-    sources: dict[str, list[str]] = {}
+    sources = {} if sources is None else sources
     blocks = [render_diagnostic(d, paint, sources) for d in found[:SHOWN_MAX]]
     if len(found) > SHOWN_MAX:
         blocks.append(f"… and {len(found) - SHOWN_MAX} more.")
@@ -46,7 +48,7 @@ def render_diagnostic(
     lines = [f"{paint(style, word)} {paint('bold', clean(diagnostic.summary))}"]
     if diagnostic.span is not None:
         at = f" ({diagnostic.path})" if diagnostic.path else ""
-        lines.append(f"  at {diagnostic.span}{at}")
+        lines.append(f"  at {one_line(str(diagnostic.span))}{clean(at)}")
         lines += _snippet(diagnostic.span, paint, {} if sources is None else sources)
     if diagnostic.detail:
         lines += ["  " + line for line in clean(diagnostic.detail).splitlines()]

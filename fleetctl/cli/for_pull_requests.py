@@ -1,0 +1,42 @@
+"""Plans as `--format markdown` and `--format github` print them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fleetctl.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from manifests.manifest import Manifests
+    from planner.plan import Plan
+
+FORMATS = ("markdown", "github")
+
+
+def guard(invocation: Invocation, form: str) -> None:
+    """From here on talk is no command to a runner, whatever it says."""
+    if form == "github":
+        from fleetctl.cli.views import github
+
+        invocation.terminal.guard = github.harmless
+
+
+def write(invocation: Invocation, plans: Sequence[Plan], form: str, manifests: Manifests | None) -> None:
+    """Prints the plans, and adds them to the step's summary. With `manifests`, changes are told at their lines."""
+    from fleetctl.cli import step_summary
+    from fleetctl.cli.views import github, plan_markdown, plan_text, remarks
+    from planner.explain import rows
+
+    terminal = invocation.terminal
+    pages = [plan_markdown.page(plan, n, len(plans)) for n, plan in enumerate(plans, 1)]
+    if form == "markdown":
+        terminal.data("\n".join(page.render() for page in pages))
+        return
+    step_summary.add(invocation, pages)
+    # Paths are told from the top of the checkout, which the runner names; elsewhere from where we are.
+    top = os.path.abspath(invocation.environ.get("GITHUB_WORKSPACE") or ".")  # noqa: PTH100
+    report = "\n\n".join(plan_text.render_plan(plan) for plan in plans)
+    told = [remark for plan in plans for remark in remarks.of_fleets(rows(plan), manifests)]
+    terminal.data(github.log(report, remarks.by_weight(told), top))
