@@ -8,6 +8,7 @@ import pytest
 
 from executors import registry
 from executors.driver import ProbeTarget
+from executors.hooks import HookCall, HookPlace
 from executors.host.driver import HostDriver
 from executors.host.layout import Layout
 from executors.host.parse import CHANGED
@@ -213,3 +214,17 @@ def test_a_node_changes_its_supervisor_with_its_next_generation(place: SystemdPl
 def test_a_root_with_spaces_is_refused_for_units(place: SystemdPlace) -> None:
     with pytest.raises(UnitError):
         unit(Layout("/srv/with space"), operation(CREATE, UID, place.spec(UID)))
+
+
+def test_a_hook_runs_once_on_the_host_in_the_folder_of_its_node(place: SystemdPlace, node: Node) -> None:
+    node.do(CREATE)
+    driver = place.driver()
+    assert isinstance(driver, HookPlace)
+    words = ("sh", "-c", 'printf x >>count; echo "$FLEETCTL_NODE in $(pwd)"; exit 3')
+    call = HookCall("op-hook", 1, 1, "backup", words, 20.0, "host", UID, {"FLEETCTL_NODE": "n0"})
+    for _ in range(2):
+        outcome = driver.hooks().perform(call)
+        assert (outcome.state, outcome.code) == ("failed", "hook.failed")
+        assert f"n0 in {ROOT}/nodes/{UID}" in outcome.detail
+    assert driver.hooks().lookup(call).evidence["exit_code"] == 3
+    assert place.sh(f"cat {ROOT}/nodes/{UID}/count; rm -r {ROOT}/hooks/op-hook") == "x"

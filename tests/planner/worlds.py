@@ -15,7 +15,7 @@ from tests.planner.fleets import World, compatibility, fleet, group, host, manif
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "2.0.0")
 HOSTS = ("h0", "h1", "h2")
-NODES_MAX = 40
+NODES_MAX = 66
 
 
 @dataclass

@@ -17,7 +17,16 @@ from executors.outcome import Outcome, OutcomeState
 from executors.transports.local import LocalTransport
 from manifests.digest import sha256
 from manifests.schema.container import Container, Volume
-from manifests.schema.fleet import Data, Drain, Health, HttpProbe, Limits
+from manifests.schema.fleet import (
+    CommandProbe,
+    Data,
+    Drain,
+    DrainCall,
+    Drained,
+    Health,
+    HttpProbe,
+    Limits,
+)
 from manifests.schema.host import Docker, Host, Ssh, Tls
 from manifests.secret import Secret
 from planner.observed import HealthState, NodeState, ObservedNode
@@ -394,3 +403,30 @@ def test_an_engine_behind_ssh_is_reached_through_our_own_connection(
         assert _healthy(remote, create)
         _run(remote, make(StepKind.STOP, 3), make(StepKind.DESTROY, 4))
         remote.close()
+
+
+def test_a_container_is_drained_by_a_request_or_by_a_command_inside(driver: DockerDriver, make: Make) -> None:
+    create, start = make(StepKind.CREATE), make(StepKind.START, 2)
+    _run(driver, create, start)
+    assert _healthy(driver, start)
+
+    def drained(number: int, **drain: Any) -> tuple[str, str]:
+        spec = {"drain": Drain(timeout="10s", **drain)}
+        outcome = driver.perform(make(StepKind.DRAIN, number, spec=spec), SECRETS)
+        return outcome.state.value, outcome.code
+
+    page = DrainCall(method="GET", path="/health")
+    until = Drained(http=HttpProbe(path="/health"))
+    asks = CommandProbe(command=("/bin/sh", "-c", "echo asked >/tmp/drain"))
+    asked = Drained(command=CommandProbe(command=("/bin/sh", "-c", "test -e /tmp/drain")))
+    assert drained(3, http=page, until=until) == ("succeeded", "drain.drained")
+    assert drained(4, http=page.model_copy(update={"path": "/nothing"})) == ("failed", "drain.refused")
+    assert drained(5, command=asks, until=asked) == ("succeeded", "drain.drained")
+    assert drained(6, command=CommandProbe(command=("/bin/sh", "-c", "exit 3"))) == (
+        "failed",
+        "drain.refused",
+    )
+    lost = make(StepKind.DRAIN, 7, spec={"drain": Drain(timeout="10s", command=asks, until=asked)})
+    assert driver.lookup(lost).code == "drain.found"
+    stale = make(StepKind.DRAIN, 8, epoch=2, spec={"drain": Drain(timeout="10s", http=page)})
+    assert driver.perform(stale, SECRETS).code == "docker.stale_epoch"
