@@ -19,6 +19,7 @@ from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
 from manifests.schema.kinds import Kind
+from manifests.schema.policy import Policy
 from manifests.schema.release import Release
 from manifests.source import Document
 from manifests.template import Renderer
@@ -43,6 +44,7 @@ class Assembled:
     hosts: dict[str, Host] = field(default_factory=dict)
     releases: dict[tuple[str, str], Release] = field(default_factory=dict)
     compatibility: list[Compatibility] = field(default_factory=list)
+    policies: dict[str, Policy] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
     roots: dict[Key, Document] = field(default_factory=dict)
 
@@ -139,6 +141,9 @@ def _add(out: Assembled, document: Document, model: Kind) -> None:
     elif isinstance(model, Host):
         out.hosts[model.name] = model
         out.roots["Host", model.name] = document
+    elif isinstance(model, Policy):
+        out.policies[model.name] = model
+        out.roots["Policy", model.name] = document
     elif isinstance(model, Release):
         out.releases[model.product, model.version] = model
         out.roots["Release", f"{model.product}@{model.version}"] = document
