@@ -43,7 +43,11 @@ def write(
     from planner.explain import rows
 
     terminal = invocation.terminal
-    pages = [plan_markdown.page(plan, n, len(plans)) for n, plan in enumerate(plans, 1)]
+    errors = sum(f.is_error for f in found)
+    pages = [
+        plan_markdown.page(plan, n, len(plans), more_refusals=errors if n == 1 else 0)
+        for n, plan in enumerate(plans, 1)
+    ]
     _beside(pages[0], found, compared)
     if form == "markdown":
         terminal.data("\n".join(page.render() for page in pages))
