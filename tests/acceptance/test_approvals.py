@@ -6,6 +6,7 @@ import pytest
 
 from tests.acceptance.cli import Workspace
 from tests.acceptance.client import ask
+from tests.acceptance.terminal import Person
 
 
 @pytest.fixture
@@ -86,3 +87,14 @@ def test_what_cannot_be_an_approval_is_refused(approved: Workspace) -> None:
     assert both.code == 1
     assert "--via makes several plans" in both.err
     assert approved.node_processes() == []
+
+
+def test_a_saved_end_of_a_fleet_wants_its_name_typed(approved: Workspace) -> None:
+    """However it is called: `apply` of what `plan --destroy` saved is the end of a fleet, too."""
+    approved.ok("apply", "approved.plan", "--auto-approve")
+    approved.ok("plan", "--destroy", ".", "--out", "end.plan")
+    with Person(approved, "apply", "end.plan") as person:
+        person.see("Type the fleet's name to go on:")
+        person.type("yes\n")
+        assert person.end() == 1
+    assert [ask(port) for port in approved.ports] == ["1.0.0"] * 3

@@ -25,7 +25,8 @@ EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 TERM = re.compile(r"([\w.-]+) (==|!=) '([^']*)'")
 # Where the tests' own fleetctl is: a runner that has it installed already.
 BIN = str(Path(sys.executable).parent)
-TIMEOUT_S = 120
+# Generous: a loaded machine must not fail a test, and a hang must not stop the suite.
+TIMEOUT_S = 300
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Runner:
             if "if" in step and not holds(step["if"], contexts):
                 continue
             env = {name: filled(str(value), contexts) for name, value in step.get("env", {}).items()}
-            self._step(ran, step, number, checkout, {**self._github(event), **env})
+            self._step(ran, step, number, checkout, {**self._github(event, checkout), **env})
             if ran.code:
                 break
         return ran
@@ -77,7 +78,7 @@ class Runner:
             return subprocess.Popen(
                 bash(script),
                 cwd=checkout,
-                env={**self._github(event), **env, **files},
+                env={**self._github(event, checkout), **env, **files},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -157,13 +158,14 @@ class Runner:
             **self.env,
         }
 
-    def _github(self, event: Mapping[str, Any]) -> dict[str, str]:
+    def _github(self, event: Mapping[str, Any], checkout: Path) -> dict[str, str]:
         return {
             **self.base(),
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_EVENT_NAME": event["name"],
             "GITHUB_REPOSITORY": "acme/fleet",
+            "GITHUB_WORKSPACE": str(checkout),
             "RUNNER_TEMP": str(self.folder),
         }
 

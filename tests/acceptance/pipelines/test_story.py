@@ -121,10 +121,12 @@ def fleet(story: Story, version: str, **values: Any) -> str:
     workspace.release("1.1.0", "gated")
     workspace.write("policy.yaml", POLICY)
     env = f"{{GREETING: {values.pop('greeting', 'hello')}, GATE: {story.path}/gate}}"
-    workspace.fleet(version, reserve=0, env=env, deadline="60s", **values)
+    workspace.fleet(version, reserve=0, env=env, deadline="10m", **values)
     return story.repository.commit(f"hello {version}")
 
 
+# A dozen jobs, each with checkouts and several commands; on a loaded machine they take minutes.
+@pytest.mark.timeout(900)
 def test_a_change_from_the_pull_request_to_the_running_fleet(story: Story) -> None:
     first = fleet(story, "1.0.0")
     assert story.plan(first, "first.plan").code == 0
@@ -154,7 +156,7 @@ def test_a_change_from_the_pull_request_to_the_running_fleet(story: Story) -> No
     machine, checkout, inputs = story.prepared(second, "second.plan")
     process = machine.start(checkout, PUSH, **inputs)
     try:
-        wait_for(lambda: "1.1.0" in story.versions(), "the first node of 1.1.0", 90)
+        wait_for(lambda: "1.1.0" in story.versions(), "the first node of 1.1.0", 300)
         ran = story.apply(second, "second.plan")
         assert ran.code == 6, str(ran)
         locked = story.runner(second)
