@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from executors.clock import SystemClock
+from executors.clock import SystemClock, rfc3339
 from executors.command import Command, Completed
+from executors.driver import Operation
+from executors.outcome import Outcome
 from executors.transports.local import LocalTransport
+from fleetctl.engine.controls import Verb, say
 from fleetctl.engine.judging import Judge
+from fleetctl.engine.steer import steer
 from fleetctl.ledger import entries
 from manifests.diagnostics import Diagnostic
 from manifests.errors import ExitCode, PolicyRefused
@@ -124,6 +129,30 @@ def test_policies_are_asked_before_the_first_effect(room: Room) -> None:
     assert room.store.head(plans.FLEET).sequence == 0
     # The lease is given back: another run may begin.
     assert room.apply(under(room), judge=JUDGE).exit_code is ExitCode.OK
+
+
+@pytest.mark.parametrize("verb", [Verb.RESUME, Verb.PROMOTE])
+def test_a_word_to_go_on_asks_again_and_a_word_to_end_does_not(
+    room: Room, verb: Verb, tmp_path: Path
+) -> None:
+    """The freeze may have begun since; the run waits on, and nothing is written."""
+    frozen = tmp_path / "frozen"
+    asked = sh(f"""test ! -e {frozen} && echo '{{"findings":[]}}'""")
+
+    def pause(operation: Operation, outcome: Outcome) -> Outcome:
+        if not frozen.exists():
+            say(room.store, plans.FLEET, Verb.PAUSE, room.engine.holder, rfc3339(CLOCK.now()))
+            frozen.touch()
+        return outcome
+
+    room.world.answer = pause
+    assert room.apply(under(room, asked), judge=JUDGE).exit_code is ExitCode.WAITING
+    before = room.store.head(plans.FLEET)
+    engine = replace(room.engine, judge=JUDGE)
+    with pytest.raises(PolicyRefused):
+        steer(engine, plans.FLEET, verb)
+    assert room.store.head(plans.FLEET) == before
+    assert steer(engine, plans.FLEET, Verb.ABORT).exit_code is ExitCode.FAILED
 
 
 def test_a_warning_refuses_nothing(room: Room) -> None:
