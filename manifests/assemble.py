@@ -1,7 +1,7 @@
 """Composed documents -> `Manifests`: values, models, rules across documents. Opens nothing.
 
 A document is known by kind and name. Several that agree in both are one document written in layers
-(`manifests.overlay`); `Compatibility` documents of a product add up.
+(`manifests.overlay`); `Compatibility` documents of a product add up, and a `Policy` is never laid over.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from manifests.source import Document
 from manifests.template import Renderer
 from manifests.tree import Reader, locate
 
+POLICY = "Policy"
 # What other documents refer to: a document that does not say what it is might have been any of them.
 _REFERRED = frozenset({"Fleet", "Host", "Release"})
 
@@ -118,6 +119,9 @@ def _merged(
                 merged.append((document, kind, value))
                 continue
             base, _, base_value = merged[places[key]]
+            if kind == POLICY:
+                findings.append(_laid_over(key, base, document))
+                continue
             root, laid = overlay.lay(kind, base.root, base_value, document.root, value)
             merged[places[key]] = (Document(document.file, root), kind, laid)
     return merged
@@ -131,6 +135,16 @@ def _duplicate(key: Key, first: Document, second: Document) -> Diagnostic:
         f"{kind} {name} also stands at {span_of(first.root)}; only one of the two could count.",
         span=span_of(second.root),
         hint="remove one; to change some keys of the other, give this file as a path argument of its own",
+    )
+
+
+def _laid_over(key: Key, first: Document, second: Document) -> Diagnostic:
+    return error(
+        "policy.laid-over",
+        "A policy is not laid over",
+        f"{POLICY} {key[1]} stands at {span_of(first.root)}; a later layer could take away what it demands.",
+        span=span_of(second.root),
+        hint="give this one another name: policies add up; or change the first where it stands",
     )
 
 

@@ -71,6 +71,7 @@ def test_a_freeze_holds_when_a_saved_plan_is_applied_and_lets_a_rollback_through
     policy(workspace, ALWAYS)
     said = refused(workspace.run("plan", ".", "--out", "back.plan"))
     assert "a long winter" in said
+    assert "Saved to back.plan all the same" in said
     assert "a long winter" in refused(workspace.run("apply", "back.plan", "--auto-approve"))
     assert [ask(p) for p in workspace.ports] == ["1.1.0"] * 3
     workspace.fleet("1.1.0")

@@ -98,7 +98,13 @@ def command(
         else:
             judging.tell(invocation, found)
     tell_cut_off(invocation, proposal.known)
-    if any(f.is_error for f in found) or any(plan.refused for plan in plans):
+    if any(plan.refused for plan in plans):
+        return ExitCode.REFUSED
+    if any(f.is_error for f in found):
+        if files_written:
+            terminal.say(
+                f"Saved to {', '.join(map(str, files_written))} all the same: apply asks the policies again."
+            )
         return ExitCode.REFUSED
     if files_written:
         how = "destroy --approved" if destroy else "apply"
