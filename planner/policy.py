@@ -231,5 +231,5 @@ def _staying(fleet: FleetPlan) -> Iterator[Change]:
 
 
 def _names(changes: Sequence[Change]) -> str:
-    shown = ", ".join(c.node for c in changes[:NAMES_MAX])
+    shown = ", ".join(sorted(c.node for c in changes)[:NAMES_MAX])
     return shown if len(changes) <= NAMES_MAX else f"{shown} and {len(changes) - NAMES_MAX} more"

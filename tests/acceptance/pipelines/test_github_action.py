@@ -59,6 +59,19 @@ def test_a_refused_change_is_commented_and_fails(change: Change, comments: Forge
     assert "Refused" in comments.comments[1]
 
 
+def test_manifests_that_cannot_be_used_are_told_at_their_line(
+    change: Change, comments: Forge, tmp_path: Path
+) -> None:
+    fleet = change.repository.workspace.path / "fleet.yaml"
+    fleet.write_text(fleet.read_text().replace("trust_domain", "trust_domian"))
+    head = change.repository.commit("a slip of the pen")
+    checkout = change.repository.checkout(tmp_path / "one", head)
+    ran = runner(tmp_path, comments).action(checkout, pull_request(change), paths="fleet")
+    assert ran.code == 1, str(ran)
+    assert "::error file=fleet/fleet.yaml,line=4,col=1" in ran.log
+    assert "cannot be used" in comments.comments[1]
+
+
 def test_a_token_that_may_not_write_is_a_warning(change: Change, comments: Forge, tmp_path: Path) -> None:
     """As for every pull request from a fork."""
     comments.denied = True

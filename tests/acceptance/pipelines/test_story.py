@@ -121,7 +121,7 @@ def fleet(story: Story, version: str, **values: Any) -> str:
     workspace.release("1.1.0", "gated")
     workspace.write("policy.yaml", POLICY)
     env = f"{{GREETING: {values.pop('greeting', 'hello')}, GATE: {story.path}/gate}}"
-    workspace.fleet(version, reserve=0, env=env, deadline="10m", **values)
+    workspace.fleet(version, reserve=0, env=env, deadline="5m", **values)
     return story.repository.commit(f"hello {version}")
 
 
