@@ -94,7 +94,7 @@ def test_a_saved_end_of_a_fleet_wants_its_name_typed(approved: Workspace) -> Non
     approved.ok("apply", "approved.plan", "--auto-approve")
     approved.ok("plan", "--destroy", ".", "--out", "end.plan")
     with Person(approved, "apply", "end.plan") as person:
-        person.see("Type the fleet's name to go on:")
+        person.see("to go on: ")
         person.type("yes\n")
         assert person.end() == 1
     assert [ask(port) for port in approved.ports] == ["1.0.0"] * 3
