@@ -88,9 +88,11 @@ def _fleet(plan: FleetPlan) -> dict[str, Any]:
                 "mode": v.mode,
                 "reverse": v.reverse,
                 "evidence": v.evidence,
+                "changes_format": v.changes_format,
             }
             for v in plan.verdicts
         },
+        "hooks": _bound(plan.hooks.model_dump(mode="json", by_alias=True)),
         "hosts": {name: _host(host) for name, host in sorted(plan.hosts.items()) if name in hosts},
         "nodes": {uid: _node(plan, change, specs.get(uid, set())) for uid, change in sorted(touched.items())},
         "steps": [_step(plan, step) for step in plan.steps],
@@ -107,6 +109,7 @@ def _node(plan: FleetPlan, change: Change, specs: set[str]) -> dict[str, Any]:
         "after": None if change.after is None else change.after.model_dump(mode="json"),
         "generation": change.generation,
         "data_lost": change.data_lost,
+        "losses": sorted(change.losses),
         "specs": [_bound(plan.specs[key].model_dump(mode="json", by_alias=True)) for key in sorted(specs)],
     }
 
@@ -114,7 +117,7 @@ def _node(plan: FleetPlan, change: Change, specs: set[str]) -> dict[str, Any]:
 def _step(plan: FleetPlan, step: Step) -> dict[str, Any]:
     told: dict[str, Any] = step.model_dump(
         mode="json",
-        include={"after", "disrupts", "floor", "generation", "host", "kind", "node", "phase", "uid"},
+        include={"after", "disrupts", "floor", "generation", "hook", "host", "kind", "node", "phase", "uid"},
     )
     told["precondition"] = None if step.precondition is None else step.precondition.model_dump(mode="json")
     # A stage step names a node whose artifact it brings; which of several it is says nothing.
@@ -166,7 +169,7 @@ def _between(fleet: str, before: Any, after: Any) -> Iterator[Difference]:
             yield from _of_node(address, old, new)
     if not was or not now:
         return
-    for part in ("lineage", "rollout", "budgets", "verdicts", "hosts"):
+    for part in ("lineage", "rollout", "budgets", "verdicts", "hooks", "hosts"):
         for what, one, other in _leaves(was[part], now[part], part):
             explained = True
             yield Difference(f"fleet/{fleet}", what, one, other)

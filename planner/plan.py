@@ -22,7 +22,7 @@ from planner.change import Change
 from planner.ordered import AsText, Sorted, ordered
 from planner.spec import NodeSpec, ReleaseIdentity
 
-FORMAT_VERSION = "1.1"
+FORMAT_VERSION = "1.2"
 
 
 class StepKind(StrEnum):

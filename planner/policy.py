@@ -115,7 +115,7 @@ def _destroyed(case: Case) -> Iterator[Diagnostic]:
 
 def _data_lost(case: Case) -> Iterator[Diagnostic]:
     most = case.policy.rules.data_lost_max
-    lost = [c for c in case.fleet.changes if c.data_lost and c.action is not Action.NOOP]
+    lost = [c for c in case.fleet.changes if _loses(c)]
     if most is not None and len(lost) > most:
         yield case.find(
             "data_lost_max",
@@ -208,7 +208,7 @@ def _approval(case: Case) -> Iterator[Diagnostic]:
     question = case.question
     if demanded is None or not case.fleet.steps or question.approved or question.command in OUT_OF_TROUBLE:
         return
-    ends = any(c.action is Action.DESTROY or c.data_lost for c in case.fleet.changes)
+    ends = any(c.action is Action.DESTROY or _loses(c) for c in case.fleet.changes)
     if demanded == "destroys" and not ends:
         return
     what = "what destroys a node or loses data" if demanded == "destroys" else "every change"
@@ -228,6 +228,11 @@ RULES: tuple[Rule, ...] = (_destroyed, _data_lost, _reserve, _hosts, _products, 
 
 def _staying(fleet: FleetPlan) -> Iterator[Change]:
     return (c for c in fleet.changes if c.counted and c.action is not Action.DESTROY)
+
+
+def _loses(change: Change) -> bool:
+    """Whether anything of the node goes for good: its data folder, or a volume."""
+    return change.action is not Action.NOOP and (change.data_lost or bool(change.losses))
 
 
 def _names(changes: Sequence[Change]) -> str:

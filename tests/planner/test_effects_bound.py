@@ -57,7 +57,7 @@ OTHERS: tuple[Any, ...] = (
     "x", 1, True, "rolling", "full", "never", "none", "hard", "manual", "automatic", "docker", "arm64", "reload", "replace",
     "INT", "stop", "start", "destroy", "create", "restart", "evidence", "refuse", "1s", "1MiB", "0600", "env:X",
     200, "systemd", "7s", {"digest": "x", "version": "x"}, [{"code": "x", "detail": "x", "summary": "x"}],
-    ["x"], [200], ["NET_ADMIN"], {"command": ["x"]}, {"port": 1}, {"size": 1}, {"x": "reload"}, "aarch64", "any", {}, [], "sha256:" + "0" * 64, "http://x.example", None,
+    [{"command": ["x"]}], {"path": "/x"}, ["x"], [200], ["NET_ADMIN"], {"command": ["x"]}, {"port": 1}, {"size": 1}, {"x": "reload"}, "aarch64", "any", {}, [], "sha256:" + "0" * 64, "http://x.example", None,
 )  # fmt: skip
 
 
@@ -168,6 +168,7 @@ def test_what_can_be_changed_unnoticed_is_what_the_list_says() -> None:
     def covered(name: str, by: str) -> bool:
         return name == by or name.startswith(f"{by}.")
 
-    assert sorted(n for n in found if not any(covered(n, by) for by in UNBOUND)) == []
+    strange = sorted(n for n in found if not any(covered(n, by) for by in UNBOUND))
+    assert strange == [], "\n".join(strange)
     unused = [by for by in UNBOUND if not any(covered(name, by) for name in found)]
     assert unused == [], "these are bound, or not there any more"
