@@ -18,10 +18,12 @@ from executors.clock import Clock
 from fleetctl.settings import RemoteState, Settings
 
 if TYPE_CHECKING:
+    from executors.command import Command, Completed
     from executors.driver import Driver, Reader
     from executors.inventory import Place
     from executors.registry import Access
     from fleetctl.engine.apply import Engine
+    from fleetctl.engine.judging import Judge
     from fleetctl.engine.observer import Observer
     from fleetctl.ledger.ports import Holder, Store
     from fleetctl.ledger.replay import Replayed
@@ -119,7 +121,20 @@ def engine(settings: Settings, clock: Clock, store: Store, observer: Observer, r
         parallelism=settings.parallelism,
         check=check,
         hooks=registry.hooks_here(settings.state),
+        judge=judge(clock, os.environ),
     )
+
+
+def judge(clock: Clock, environ: Mapping[str, str]) -> Judge:
+    """What asks a plan's policies; their programs get this environment."""
+    from executors.transports.local import LocalTransport
+    from fleetctl.engine.judging import Judge
+    from manifests.zones import zone
+
+    def run(command: Command, facts: Mapping[str, str]) -> Completed:
+        return LocalTransport(clock, {**environ, **facts}).run(command)
+
+    return Judge(clock, run, zone)
 
 
 def _who() -> str:

@@ -1,7 +1,7 @@
 """Composed documents -> `Manifests`: values, models, rules across documents. Opens nothing.
 
 A document is known by kind and name. Several that agree in both are one document written in layers
-(`manifests.overlay`); `Compatibility` documents of a product add up.
+(`manifests.overlay`); `Compatibility` documents of a product add up, and a `Policy` is never laid over.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
 from manifests.schema.kinds import Kind
+from manifests.schema.policy import Policy
 from manifests.schema.release import Release
 from manifests.source import Document
 from manifests.template import Renderer
 from manifests.tree import Reader, locate
 
+POLICY = "Policy"
 # What other documents refer to: a document that does not say what it is might have been any of them.
 _REFERRED = frozenset({"Fleet", "Host", "Release"})
 
@@ -43,6 +45,7 @@ class Assembled:
     hosts: dict[str, Host] = field(default_factory=dict)
     releases: dict[tuple[str, str], Release] = field(default_factory=dict)
     compatibility: list[Compatibility] = field(default_factory=list)
+    policies: dict[str, Policy] = field(default_factory=dict)
     incomplete: set[str] = field(default_factory=set)
     roots: dict[Key, Document] = field(default_factory=dict)
 
@@ -116,6 +119,9 @@ def _merged(
                 merged.append((document, kind, value))
                 continue
             base, _, base_value = merged[places[key]]
+            if kind == POLICY:
+                findings.append(_laid_over(key, base, document))
+                continue
             root, laid = overlay.lay(kind, base.root, base_value, document.root, value)
             merged[places[key]] = (Document(document.file, root), kind, laid)
     return merged
@@ -132,6 +138,16 @@ def _duplicate(key: Key, first: Document, second: Document) -> Diagnostic:
     )
 
 
+def _laid_over(key: Key, first: Document, second: Document) -> Diagnostic:
+    return error(
+        "policy.laid-over",
+        "A policy is not laid over",
+        f"{POLICY} {key[1]} stands at {span_of(first.root)}; a later layer could take away what it demands.",
+        span=span_of(second.root),
+        hint="give this one another name: policies add up; or change the first where it stands",
+    )
+
+
 def _add(out: Assembled, document: Document, model: Kind) -> None:
     if isinstance(model, Fleet):
         out.fleets[model.name] = model
@@ -139,6 +155,9 @@ def _add(out: Assembled, document: Document, model: Kind) -> None:
     elif isinstance(model, Host):
         out.hosts[model.name] = model
         out.roots["Host", model.name] = document
+    elif isinstance(model, Policy):
+        out.policies[model.name] = model
+        out.roots["Policy", model.name] = document
     elif isinstance(model, Release):
         out.releases[model.product, model.version] = model
         out.roots["Release", f"{model.product}@{model.version}"] = document

@@ -3,7 +3,8 @@
     FleetctlError                    code, exit_code, hint
     ├── ManifestError                diagnostics with places          (exit 1)
     ├── TemplateError                a leaf text that does not render (exit 1)
-    ├── RefusedError                 compatibility, budget, policy    (exit 3)
+    ├── RefusedError                 compatibility, budget            (exit 3)
+    │   └── PolicyRefused            diagnostics with places          (exit 3)
     ├── StaleError                   plan stale, or not the approved  (exit 7)
     ├── executors.*                  TransportError, ArtifactError, … (exit 1)
     └── fleetctl.*                   StateError (1), LeaseHeld (6), UnknownOutcome (5), …
@@ -95,6 +96,17 @@ class RefusedError(FleetctlError):
 
     code = "refused"
     exit_code = ExitCode.REFUSED
+
+
+class PolicyRefused(RefusedError):
+    """Policies forbid the plan; `diagnostics` has what they found, each with its place."""
+
+    code = "policy.refused"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        first = next(d for d in diagnostics if d.is_error)
+        super().__init__(f"a policy refuses the plan: {first.summary}", hint=first.hint)
+        self.diagnostics = tuple(diagnostics)
 
 
 class StaleError(FleetctlError):

@@ -1,4 +1,4 @@
-"""JSON Schema of the manifests, for editors: one schema, the kind decides which of the four applies."""
+"""JSON Schema of the manifests, for editors: one schema, the kind decides which of them applies."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from manifests.source import FILE_BYTES_MAX, compose
 from manifests.template import Renderer
 from manifests.validate import validate
 from manifests.variables import from_file, from_option
+from manifests.zones import check_zones
 
 SUFFIXES = (".yaml", ".yml")
 # Below this a collection takes some milliseconds, and the process goes on as it was.
@@ -62,11 +63,13 @@ def load(
         renderer = Renderer()
         assembled = assemble(layers, values, renderer, findings)
         resolve(assembled, shelf, findings)
+        check_zones(assembled, findings)
         manifests = Manifests(
             fleets=assembled.fleets,
             hosts=assembled.hosts,
             releases=assembled.releases,
             compatibility=tuple(assembled.compatibility),
+            policies=assembled.policies,
             vars=values,
             digests=shelf.digests,
             where=assembled.where,

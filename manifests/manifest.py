@@ -14,6 +14,7 @@ from manifests.errors import FleetctlError
 from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
+from manifests.schema.policy import Policy
 from manifests.schema.release import Release
 
 LOCALHOST = "localhost"
@@ -46,7 +47,8 @@ class Manifests:
     """All documents of one invocation, already valid as a whole.
 
     `fleets` by name; `hosts` by name, `localhost` always there, `root` absolute; `releases` by
-    (product, version), artifact paths absolute; `compatibility` in the order of the files;
+    (product, version), artifact paths absolute; `compatibility` in the order of the files; `policies` by name,
+    programs with a slash in their name absolute;
     `vars` for rendering; `digests` maps each file as given on the command line to its sha256 pin;
     `where(key, path)` finds the place of a value, or of the nearest one around it; `render(text, context)`
     renders the leaf texts that are left for the planner, per node.
@@ -56,6 +58,7 @@ class Manifests:
     hosts: Mapping[str, Host]
     releases: Mapping[tuple[str, str], Release]
     compatibility: tuple[Compatibility, ...] = ()
+    policies: Mapping[str, Policy] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()

@@ -17,6 +17,7 @@ from manifests.schema.base import SecretValue
 from manifests.schema.domain import Domain, PinnedFile
 from manifests.schema.fleet import EnvVar, File, Fleet, Process, ProcessOverride
 from manifests.schema.host import Host, Ssh
+from manifests.schema.policy import Policy
 from manifests.schema.release import Release
 from manifests.secret import parse_ref
 
@@ -57,6 +58,8 @@ class _Resolver:
             self.assembled.releases[key] = self._release(release)
         for name, fleet in self.assembled.fleets.items():
             self.assembled.fleets[name] = self._fleet(fleet)
+        for name, policy in self.assembled.policies.items():
+            self.assembled.policies[name] = self._policy(policy)
 
     def _absolute(self, key: Key, path: Path, text: str) -> tuple[str, Span | None]:
         span = self.assembled.where(key, path)
@@ -142,6 +145,28 @@ class _Resolver:
                 )
             groups.append(group.model_copy(update=update))
         return fleet.model_copy(update={"groups": tuple(groups)})
+
+    def _policy(self, policy: Policy) -> Policy:
+        program = policy.rules.program
+        # A bare name is looked for as the shell would, on PATH.
+        if program is None or "/" not in program.command[0]:
+            return policy
+        path: Path = ("rules", "program", "command", 0)
+        absolute, span = self._absolute(("Policy", policy.name), path, program.command[0])
+        if not self.shelf.readable(absolute):
+            self.findings.append(
+                error(
+                    "policy.program-missing",
+                    "A policy's program cannot be read",
+                    f"{program.command[0]} means {absolute}, which is not there or may not be read.",
+                    span=span,
+                    hint="relative paths are relative to the manifest's folder",
+                    path=".".join(map(str, path)),
+                )
+            )
+        command = (absolute, *program.command[1:])
+        rules = policy.rules.model_copy(update={"program": program.model_copy(update={"command": command})})
+        return policy.model_copy(update={"rules": rules})
 
     def _domain(self, key: Key, path: Path, domain: Domain) -> Domain:
         boot = domain.boot

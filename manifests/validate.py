@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from manifests.diagnostics import Diagnostic, warning
 from manifests.manifest import Manifests
-from manifests.rules import budgets, calls, domains, fleets, hosts, pairs, ports, processes, releases
+from manifests.rules import (
+    budgets,
+    calls,
+    domains,
+    fleets,
+    hosts,
+    pairs,
+    policies,
+    ports,
+    processes,
+    releases,
+)
 from manifests.rules.review import Review
 
 RULES = (
@@ -17,6 +28,7 @@ RULES = (
     domains.check,
     calls.check,
     ports.check,
+    policies.check,
 )
 
 

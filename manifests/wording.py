@@ -15,6 +15,7 @@ from manifests.placeholder import is_template
 from manifests.scalars import Ambiguous
 from manifests.schema.base import LABEL_PATTERN, REFERENCE_PATTERN
 from manifests.schema.kinds import key_paths, keys
+from manifests.schema.policy import DATE_TIME, END_OF_DAY, PATTERN, TIME_OF_DAY
 from manifests.suggest import did_you_mean, squeezed
 
 SHOWN_MAX = 60
@@ -250,6 +251,10 @@ def _pattern(name: str, value: Any, pattern: str, is_key: bool) -> Words:
 
 # By pattern; a test holds this against the schema, so that no reader meets a regular expression.
 FORMS: dict[str, str] = {
+    PATTERN: "a name is 1 to 63 characters of a-z, 0-9 and inner hyphens; `*` stands for any",
+    DATE_TIME: "write a date, or a date and a time, as in 2030-12-20 or 2030-12-20T18:00",
+    TIME_OF_DAY: "a time of day is 00:00 to 23:59",
+    END_OF_DAY: "a time of day is 00:00 to 23:59, or 24:00 for its end",
     rf"^{LABEL_PATTERN}$": "a label is 1 to 63 letters, digits, `.`, `_`, `/` and hyphens",
     r"^[A-Za-z_][A-Za-z0-9_]*$": "a variable's name is letters, digits and underscores",
     r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$": "it is a relative path of letters, digits, `.`, `_` and hyphens",

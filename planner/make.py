@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from manifests.address import FleetAddress
 from manifests.errors import FleetctlError, ManifestError
-from manifests.manifest import Manifests
+from manifests.manifest import Manifests, Path
+from manifests.names import matches
 from planner.budget import Scope, judge, room, scopes
 from planner.compat import Pairs
 from planner.desired import desire
@@ -15,7 +16,7 @@ from planner.hooks import back_up, fleet_hooks
 from planner.observed import Snapshot
 from planner.options import Options
 from planner.ordered import built, in_order, ordered
-from planner.plan import Budget, FleetHooks, FleetPlan, Plan, RolloutSettings, sealed
+from planner.plan import Budget, FleetHooks, FleetPlan, Plan, PlannedPolicy, RolloutSettings, sealed
 from planner.recorded import Recorded
 from planner.requires import gate, ordered_fleets
 from planner.rules import environment, ports, rebuilds
@@ -76,9 +77,29 @@ def make(
         created_at=now,
         fleets=(),
         manifests=dict(manifests.digests),
+        policies=_policies(manifests, chosen),
         targets=tuple(sorted({str(t) for t in options.targets})),
     ).model_copy(update={"fleets": fleets})
     return sealed(plan) if seal else plan
+
+
+def _policies(manifests: Manifests, chosen: list[str]) -> tuple[PlannedPolicy, ...]:
+    """The policies that hold for some of these fleets, by name, with the places of their rules."""
+    found = []
+    for name, policy in sorted(manifests.policies.items()):
+        if not any(matches(fleet, policy.fleets) for fleet in chosen):
+            continue
+        paths: dict[str, Path] = {"": ()} | {
+            rule: ("rules", rule) for rule in type(policy.rules).model_fields
+        }
+        spans = {
+            rule: manifests.where(("Policy", name), path)
+            for rule, path in paths.items()
+            if not rule or getattr(policy.rules, rule) is not None
+        }
+        places = {rule: str(span) for rule, span in spans.items() if span is not None}
+        found.append(PlannedPolicy(document=policy, places=places))
+    return tuple(found)
 
 
 def _chosen(manifests: Manifests, options: Options) -> list[str]:

@@ -17,11 +17,12 @@ from manifests.digest import canonical_json, sha256
 from manifests.schema.base import Model
 from manifests.schema.fleet import Hook
 from manifests.schema.host import Host
+from manifests.schema.policy import Policy
 from planner.change import Change
 from planner.ordered import AsText, Sorted, ordered
 from planner.spec import NodeSpec, ReleaseIdentity
 
-FORMAT_VERSION = "1.1"
+FORMAT_VERSION = "1.2"
 
 
 class StepKind(StrEnum):
@@ -216,14 +217,24 @@ class FleetPlan(Model):
         return not self.steps and not self.refusals
 
 
+class PlannedPolicy(Model):
+    """A policy that the plan must keep. `places` has the file:line:column of each rule by its key, and of the
+    document by the empty text; none for what nobody wrote.
+    """
+
+    document: Sorted[Policy]
+    places: Sorted[dict[str, str]] = {}
+
+
 class Plan(Model):
-    """A plan of one or more fleets, carried out in this order."""
+    """A plan of one or more fleets, carried out in this order, under the policies of these fleets."""
 
     created_at: str
     fleets: tuple[FleetPlan, ...]
     format_version: str = FORMAT_VERSION
     manifests: Sorted[dict[str, str]]
     plan_id: str = ""
+    policies: tuple[PlannedPolicy, ...] = ()
     targets: tuple[str, ...] = ()
     # The document around the place of its plan_id, kept so that it is written once.
     _halves: tuple[bytes, bytes] | None = PrivateAttr(default=None)
@@ -273,7 +284,8 @@ def _written(plan: Plan) -> tuple[bytes, bytes]:
     """The document without its plan_id, in two halves around the place where that key stands."""
     nameless = plan.model_copy(update={"plan_id": ""}) if plan.plan_id else plan
     body = plan.__pydantic_serializer__.to_json(nameless, by_alias=True, ensure_ascii=False)
-    tail = b',"targets":%s}' % canonical_json(list(plan.targets))
+    policies = canonical_json([p.model_dump(mode="json", by_alias=True) for p in plan.policies])
+    tail = b',"policies":%s,"targets":%s}' % (policies, canonical_json(list(plan.targets)))
     end = b',"plan_id":""' + tail
-    assert body.endswith(end), "the keys of Plan are in order, plan_id and targets last"
+    assert body.endswith(end), "the keys of Plan are in order, plan_id, policies and targets last"
     return body[: -len(end)], tail

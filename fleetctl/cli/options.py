@@ -163,6 +163,12 @@ target_option = click.option(
     metavar="ADDRESS",
     help="Only this: fleet/NAME, group/FLEET/NAME, node/FLEET/NAME or host/NAME; may be repeated.",
 )
+approved_option = click.option(
+    "--approved",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The saved plan that was approved; whatever would do anything else is refused (exit 7).",
+)
 approve_option = click.option("--auto-approve", is_flag=True, help="Do not ask: for machines.")
 
 

@@ -87,6 +87,8 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
         back={} if way is None else way.back,
         drain=asked.drain,
     )
+    # A policy's program is given the plan as a document, which has its id.
+    seal = asked.seal or any(p.rules.program is not None for p in manifests.policies.values())
     with invocation.timings.phase("plan"):
         now = rfc3339(invocation.clock.now())
         if asked.via:
@@ -95,7 +97,7 @@ def propose(invocation: Invocation, sources: Sources, settings: Settings, asked:
             fleet = _only(manifests)
             plans = consecutive(manifests, snapshot, known.recorded, options, now, digests, fleet)
         else:
-            plans = (make(manifests, snapshot, known.recorded, options, now, digests, seal=asked.seal),)
+            plans = (make(manifests, snapshot, known.recorded, options, now, digests, seal=seal),)
     return Proposal(plans[0], manifests, known, snapshot, way, plans)
 
 

@@ -12,6 +12,7 @@ from executors.hooks import Hooks
 from fleetctl.engine import preconditions
 from fleetctl.engine.events import Report
 from fleetctl.engine.hands import Drivers, Fetch, Hands, Observe, references
+from fleetctl.engine.judging import Judge
 from fleetctl.engine.look import through
 from fleetctl.engine.loop import Loop
 from fleetctl.engine.observer import Observer, Silent
@@ -34,7 +35,8 @@ PARALLELISM = 10
 class Engine:
     """Everything that a run needs from outside. `drivers` makes the driver of a host and substrate, `fetch`
     brings an artifact's verified bytes here, `resolve` a secret's value. `holder` is this process; its run and
-    command are filled in. `hooks` runs those that run here. `check` gives the invariants that a plan violates (`planner.check.check`).
+    command are filled in. `hooks` runs those that run here. `check` gives the invariants that a plan violates
+    (`planner.check.check`), `judge` asks its policies.
     """
 
     store: Store
@@ -46,6 +48,7 @@ class Engine:
     observer: Observer = field(default_factory=Silent)
     parallelism: int = PARALLELISM
     check: Callable[[Plan], Sequence[str]] | None = None
+    judge: Judge | None = None
     observe: Observe | None = None
     hooks: Hooks | None = None
     pool: Callable[[], Pool] | None = None
@@ -77,8 +80,10 @@ class Result:
     fleets: tuple[FleetResult, ...] = ()
 
 
-def apply(plan: Plan, engine: Engine, command: str = "apply") -> Result:
-    """Carries a plan out. Nothing is touched unless every precondition of every fleet holds.
+def apply(plan: Plan, engine: Engine, command: str = "apply", approval: str | None = None) -> Result:
+    """Carries a plan out. Nothing is touched unless every precondition of every fleet holds, and every policy.
+
+    `approval` is the id of the approved plan that has the same effects.
 
     Raises RefusedError (3), StaleError (7), UnknownOutcome (5), LeaseHeld (6), StateError (1) and what
     resolving a secret raises, each before the first effect; UnknownOutcome also when the state is lost on the way.
@@ -102,7 +107,9 @@ def apply(plan: Plan, engine: Engine, command: str = "apply") -> Result:
         stack.callback(hands.close)
         for fleet in todo:
             preconditions.fresh(fleet, _replayed(engine, fleet.fleet).recorded, hands)
-        return carry_out(plan, todo, engine, hands, leases, run, command)
+        if engine.judge is not None:
+            preconditions.permitted(engine.judge(plan, command, approved=approval is not None))
+        return carry_out(plan, todo, engine, hands, leases, run, command, approval=approval)
 
 
 def carry_out(
@@ -114,6 +121,7 @@ def carry_out(
     run: str,
     command: str,
     open_runs: Mapping[str, Run] | None = None,
+    approval: str | None = None,
 ) -> Result:
     """Runs the fleets in order, under leases that are held; stops at the first that does not succeed.
 
@@ -123,7 +131,8 @@ def carry_out(
     done: list[FleetResult] = []
     for fleet in todo:
         resumed = (open_runs or {}).get(fleet.fleet)
-        result = _run(plan, fleet, document, engine, hands, leases[fleet.fleet], resumed, run, command)
+        told = _started(engine, plan, document, command, approval, resumed=resumed is not None)
+        result = _run(plan, fleet, told, engine, hands, leases[fleet.fleet], resumed, run)
         done.append(result)
         if result.exit_code is not ExitCode.OK:
             break
@@ -136,16 +145,28 @@ def carry_out(
     return Result(last.exit_code, summary, tuple(done))
 
 
+def _started(
+    engine: Engine, plan: Plan, document: str, command: str, approval: str | None, *, resumed: bool
+) -> entries.Body:
+    return entries.run_started(
+        plan_id=plan.plan_id,
+        document=document,
+        command=command,
+        who=engine.holder.who,
+        resumed=resumed,
+        approval=approval,
+    )
+
+
 def _run(
     plan: Plan,
     fleet: FleetPlan,
-    document: str,
+    started: entries.Body,
     engine: Engine,
     hands: Hands,
     lease: Lease,
     resumed: Run | None,
     run: str,
-    command: str,
 ) -> FleetResult:
     rollout, _ = resumed_rollout(engine, plan, fleet, lease, resumed, run)
     pool = engine.make_pool()
@@ -153,13 +174,6 @@ def _run(
     with heard(pool, engine.clock):
         try:
             loop = Loop(rollout, engine.store, lease, hands, pool, engine.clock, engine.observer)
-            started = entries.run_started(
-                plan_id=plan.plan_id,
-                document=document,
-                command=command,
-                who=engine.holder.who,
-                resumed=resumed is not None,
-            )
             loop.append((started,))
             engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}"))
             finish = loop.run()

@@ -8,7 +8,8 @@ from fleetctl.engine.errors import RunWaiting, UnknownOutcome
 from fleetctl.engine.gates import stale
 from fleetctl.engine.hands import Hands
 from fleetctl.ledger.replay import Replayed
-from manifests.errors import RefusedError, StaleError
+from manifests.diagnostics import Diagnostic
+from manifests.errors import PolicyRefused, RefusedError, StaleError
 from planner.observed import ObservedNode
 from planner.plan import FleetPlan, Plan, StepKind, sealed
 from planner.recorded import Recorded
@@ -77,6 +78,12 @@ def unused(plan: Plan, fleet: FleetPlan, replayed: Replayed) -> None:
             hint="was a backup restored? Make a new plan from this state",
             code="plan.newer_than_state",
         )
+
+
+def permitted(findings: Sequence[Diagnostic]) -> None:
+    """No policy found an error. Raises PolicyRefused."""
+    if any(f.is_error for f in findings):
+        raise PolicyRefused(findings)
 
 
 def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:

@@ -154,8 +154,11 @@ def run_started(
     command: str,
     who: str,
     resumed: bool = False,
+    approval: str | None = None,
 ) -> Body:
-    """A run begins, or is taken up again after it was cut off. `document` is the pin of the stored plan."""
+    """A run begins, or is taken up again after it was cut off. `document` is the pin of the stored plan, and
+    `approval` the id of the approved plan that has the same effects; the key is there only with an approval.
+    """
     return {
         "kind": Kind.RUN_STARTED.value,
         "plan_id": plan_id,
@@ -163,6 +166,7 @@ def run_started(
         "command": command,
         "who": who,
         "resumed": resumed,
+        **({} if approval is None else {"approval": approval}),
     }
 
 

@@ -11,15 +11,17 @@ from pydantic import BaseModel
 from manifests.schema.compatibility import Compatibility
 from manifests.schema.fleet import Fleet
 from manifests.schema.host import Host
+from manifests.schema.policy import Policy
 from manifests.schema.release import Release
 
-KINDS: dict[str, type[Fleet] | type[Host] | type[Release] | type[Compatibility]] = {
+KINDS: dict[str, type[Fleet] | type[Host] | type[Release] | type[Compatibility] | type[Policy]] = {
     "Fleet": Fleet,
     "Host": Host,
     "Release": Release,
     "Compatibility": Compatibility,
+    "Policy": Policy,
 }
-Kind = Fleet | Host | Release | Compatibility
+Kind = Fleet | Host | Release | Compatibility | Policy
 ITEM = "[]"
 """Stands for any place of a list in a key path."""
 ANY_KEY = "*"

@@ -1,7 +1,7 @@
 """The nodes' program: a small HTTP server, made into one artifact per version and behaviour.
 
 Raw sockets keep its start quick. Behaviours: `good`; `exits` (ends at once with status 3); `sick` (answers 503 on
-/health); `stubborn` (ignores SIGTERM).
+/health); `gated` (the same until the file $GATE is there); `stubborn` (ignores SIGTERM).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def serve(connection):
         status, body = "200 OK", VERSION
         if line == "/health":
             body = "ok"
-            if BEHAVIOUR == "sick":
+            shut = BEHAVIOUR == "gated" and not os.path.exists(os.environ["GATE"])
+            if BEHAVIOUR == "sick" or shut:
                 status, body = "503 Service Unavailable", "sick as a parrot"
         elif line == "/greeting":
             body = os.environ.get("GREETING", "")

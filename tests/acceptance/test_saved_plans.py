@@ -129,7 +129,7 @@ def test_a_plan_edited_by_hand_is_not_the_one_that_was_made(workspace: Workspace
 def test_a_plan_of_a_newer_format_is_refused(workspace: Workspace) -> None:
     workspace.ok("plan", ".", "--out", "new.plan")
     path = workspace.path / "new.plan"
-    path.write_text(path.read_text().replace('"format_version":"1.1"', '"format_version":"2.0"'))
+    path.write_text(path.read_text().replace('"format_version":"1.2"', '"format_version":"2.0"'))
     done = workspace.run("apply", "new.plan", "--auto-approve")
     assert done.code == 1, str(done)
     assert "2.0" in done.err

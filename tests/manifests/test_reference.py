@@ -87,7 +87,7 @@ def test_explain_of_a_kind_is_its_heading() -> None:
         ("fleet.rolout", "did you mean rollout?"),
         ("fleet.groups.health.deadlin", "did you mean deadline?"),
         ("fleet.name.x", None),
-        ("", "there are Fleet, Host, Release, Compatibility"),
+        ("", "there are Fleet, Host, Release, Compatibility, Policy"),
     ],
 )
 def test_explain_suggests(asked: str, hint: str | None) -> None:

@@ -11,12 +11,14 @@ import pytest
 
 from manifests.digest import canonical_json, digest_of
 from manifests.errors import ExitCode, FleetctlError, StaleError
+from manifests.schema.policy import Policy
 from planner.change import Change, Reason
 from planner.plan import (
     Availability,
     Budget,
     FleetPlan,
     Plan,
+    PlannedPolicy,
     Precondition,
     Refusal,
     RolloutSettings,
@@ -31,9 +33,27 @@ from planner.spec import RELEASE_FIELDS, ArtifactPin, FileSpec, NodeSpec, Releas
 from tests.planner.fleets import World, compatibility, fleet, group, host, manifests
 
 ORDERED = (
-    ArtifactPin, Availability, Budget, Change, FileSpec, FleetPlan, NodeSpec, Plan, Precondition, Reason,
-    Refusal, ReleaseIdentity, RolloutSettings, Step, Verdict,
+    ArtifactPin, Availability, Budget, Change, FileSpec, FleetPlan, NodeSpec, Plan, PlannedPolicy, Precondition,
+    Reason, Refusal, ReleaseIdentity, RolloutSettings, Step, Verdict,
 )  # fmt: skip
+
+
+POLICY = Policy.model_validate(
+    {
+        "api_version": "fleetctl/v1",
+        "kind": "Policy",
+        "name": "p",
+        "reason": "Grüße",
+        "rules": {
+            "reserve_min": "10%",
+            "freeze": {
+                "periods": ({"from": "2030-01-01", "until": "2030-01-02"},),
+                "weekly": ({"days": ("sat",)},),
+            },
+            "program": {"command": ("judge",), "timeout": "10s"},
+        },
+    }
+)
 
 
 def plans() -> list[Plan]:
@@ -56,7 +76,7 @@ def plans() -> list[Plan]:
     )
     hosts = [host("localhost", labels={"b": "1", "a": "2"}, ssh={"address": "h.example"})]
     world = World(secrets={"env:TOKEN": "ab" * 32})
-    first = manifests(fleet("1.0.0", body), compat=[table], hosts=hosts)
+    first = manifests(fleet("1.0.0", body), compat=[table], hosts=hosts, policies={"p": POLICY})
     made = world.plan(first)
     world.apply(made)
     return [
@@ -122,10 +142,11 @@ UNREADABLE = {
     "NULs": b"\0" * 100,
     "not JSON": b"kind: Fleet\n",
     "a list": b"[]",
-    "another document": b'{"format_version":"1.1"}',
+    "another document": b'{"format_version":"1.2"}',
     "too deep": b"[" * 100_000,
     "an unknown key": edited(GOOD, b'"created_at"', b'"surprise":1,"created_at"'),
-    "a newer format": edited(GOOD, b'"format_version":"1.1"', b'"format_version":"2.0"'),
+    "a newer format": edited(GOOD, b'"format_version":"1.2"', b'"format_version":"2.0"'),
+    "an older format": edited(GOOD, b'"format_version":"1.2"', b'"format_version":"1.1"'),
     "another type": edited(GOOD, b'"id":0', b'"id":"0"'),
     "not UTF-8": edited(GOOD, b"localhost", b"local\xffost"),
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @options.manifest_options
 @options.state_options
 @options.plan_options
+@options.approved_option
 @options.approve_option
 @click.pass_obj
 def command(
@@ -33,12 +34,14 @@ def command(
     targets: tuple[str, ...],
     accept_downtime: bool,
     adopt: bool,
+    approved: Path | None,
     auto_approve: bool,
 ) -> int:
     """Show a plan, ask, and carry it out.
 
     PATHS are manifests, or one saved plan: a file whose name does not end in .yaml or .yml. A saved plan
-    needs no manifest and runs once; it refuses when what it touches has changed since.
+    needs no manifest and runs once; it refuses when what it touches has changed since. With --approved, what is
+    planned or saved must do exactly what the approved plan does, whenever and wherever that was made.
     """
     from fleetctl.cli import cut_off, saved
     from fleetctl.cli.propose import Asked, propose
@@ -53,22 +56,32 @@ def command(
         settings = options.resolve_settings(invocation, wanted.folder, state, parallelism)
         plan = propose(invocation, wanted, settings, Asked(targets, accept_downtime, adopt=adopt)).plan
     cut_off.ensure_none(invocation, settings, [f.fleet for f in plan.fleets])
-    return act(invocation, settings, plan, auto_approve=auto_approve)
+    return act(invocation, settings, plan, approved, auto_approve=auto_approve)
 
 
-def act(invocation: Invocation, settings: Settings, plan: Plan, *, auto_approve: bool) -> int:
-    """Shows, asks, and applies."""
-    from fleetctl.cli import approval, carry_out
+def act(
+    invocation: Invocation, settings: Settings, plan: Plan, approved: Path | None, *, auto_approve: bool
+) -> int:
+    """Shows, asks, and applies; with `approved` only what has the effects of that plan."""
+    from fleetctl.cli import against, approval, carry_out, judging
     from fleetctl.cli.views import plan_text
     from fleetctl.engine.apply import apply
 
     terminal = invocation.terminal
     terminal.data(plan_text.render_plan(plan, terminal.out_paint))
-    if plan.refused:
+    genuine = None if approved is None else against.ensure_approved(invocation, plan, approved)
+    forbidden = judging.refused(invocation, plan, approved=genuine is not None)
+    if plan.refused or forbidden:
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK
-    approval.approve(terminal, "Carry this out?", auto=auto_approve, losses=plan_text.losses(plan))
+    losses = plan_text.losses(plan)
+    ended = [f.fleet for f in plan.fleets if f.steps and all(c.action == "destroy" for c in f.changes)]
+    if ended:
+        approval.approve_end(terminal, ended, auto=auto_approve, losses=losses)
+    else:
+        approval.approve(terminal, "Carry this out?", auto=auto_approve, losses=losses)
     carry_out.check_files(plan)
     carry_out.fetch_artifacts(invocation, settings, plan)
-    return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine))
+    id_ = None if genuine is None else genuine.plan_id
+    return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, approval=id_))

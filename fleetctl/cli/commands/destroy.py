@@ -15,6 +15,7 @@ from manifests.errors import ExitCode
 @options.manifest_options
 @options.state_options
 @options.target_option
+@options.approved_option
 @options.approve_option
 @click.pass_obj
 def command(
@@ -26,13 +27,14 @@ def command(
     state: str | None,
     parallelism: int | None,
     targets: tuple[str, ...],
+    approved: Path | None,
     auto_approve: bool,
 ) -> int:
     """Take down every node of the fleets of PATHS, after each fleet's name was typed.
 
-    Data that is declared with `retain: true` stays on its host; what is lost is said before.
+    Data that is declared with `retain: true` stays on its host; what is lost is said before. `plan --destroy --out FILE` saves what it would do, for --approved.
     """
-    from fleetctl.cli import approval, carry_out, cut_off
+    from fleetctl.cli import against, approval, carry_out, cut_off, judging
     from fleetctl.cli.propose import Asked, propose
     from fleetctl.cli.views import plan_text
     from fleetctl.engine.apply import apply
@@ -43,10 +45,13 @@ def command(
     plan = propose(invocation, wanted, settings, Asked(targets, destroy=True)).plan
     cut_off.ensure_none(invocation, settings, [f.fleet for f in plan.fleets])
     terminal.data(plan_text.render_plan(plan, terminal.out_paint))
-    if plan.refused:
+    genuine = None if approved is None else against.ensure_approved(invocation, plan, approved)
+    forbidden = judging.refused(invocation, plan, "destroy", approved=genuine is not None)
+    if plan.refused or forbidden:
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK
     fleets = [f.fleet for f in plan.fleets if f.steps]
     approval.approve_end(terminal, fleets, auto=auto_approve, losses=plan_text.losses(plan))
-    return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, "destroy"))
+    id_ = None if genuine is None else genuine.plan_id
+    return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, "destroy", id_))

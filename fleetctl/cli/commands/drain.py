@@ -35,7 +35,7 @@ def command(
     They stay down and count against the budget, so all of them together have to fit into it; nothing is moved
     elsewhere. After `fleetctl uncordon HOST` the next apply starts them again.
     """
-    from fleetctl.cli import approval, carry_out, cordoning, cut_off
+    from fleetctl.cli import approval, carry_out, cordoning, cut_off, judging
     from fleetctl.cli.propose import Asked, propose
     from fleetctl.cli.views import plan_text
     from fleetctl.engine.apply import apply
@@ -48,7 +48,8 @@ def command(
     cordoning.ensure_known(proposal.manifests, host)
     cut_off.ensure_none(invocation, settings, [f.fleet for f in plan.fleets])
     terminal.data(plan_text.render_plan(plan, terminal.out_paint))
-    if plan.refused:
+    forbidden = judging.refused(invocation, plan, "drain", approved=False)
+    if plan.refused or forbidden:
         return ExitCode.REFUSED
     approval.approve(terminal, f"Cordon and drain {host}?", auto=auto_approve)
     cordoning.mark(invocation, settings, proposal.manifests, host, cordoned=True)

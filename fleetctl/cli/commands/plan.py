@@ -12,6 +12,7 @@ from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
 if TYPE_CHECKING:
+    from fleetctl.cli.against import Comparison
     from planner.plan import Plan
 
 
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
 @options.state_options
 @options.plan_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the plan for apply.")
-@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there are changes.")
+@click.option(
+    "--detailed-exitcode",
+    is_flag=True,
+    help="Exit 2 when there are changes; with --against 7 when they are not the approved ones.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A plan that was approved: tell what this one would do otherwise.",
+)
+@click.option("--destroy", is_flag=True, help="Plan what `destroy` would do.")
 @click.option(
     "--observed",
     type=click.Path(path_type=Path),
@@ -47,6 +59,8 @@ def command(
     adopt: bool,
     out: Path | None,
     detailed_exitcode: bool,
+    against: Path | None,
+    destroy: bool,
     observed: Path | None,
     via: bool,
     form: str,
@@ -57,51 +71,83 @@ def command(
     nothing is created but the file of --out; with --via one file for each rollout, numbered before the ending
     of its name, to be applied in this order.
     """
-    from fleetctl.cli import for_pull_requests
+    from fleetctl.cli import against as approvals
+    from fleetctl.cli import for_pull_requests, judging
     from fleetctl.cli.propose import Asked, propose, tell_cut_off
 
+    if via and (against is not None or destroy):
+        raise click.UsageError("--via makes several plans, which --against and --destroy do not go with")
     for_pull_requests.guard(invocation, form)
     terminal = invocation.terminal
     wanted = options.sources(paths, files, variables, var_files)
     settings = options.resolve_settings(invocation, wanted.folder, state, parallelism)
     # Writing down a large plan takes as long as making it: only what is kept or read by machines has an id.
     seal = out is not None or form == "json"
-    asked = Asked(targets, accept_downtime, adopt=adopt, observed=observed, via=via, seal=seal)
+    asked = Asked(
+        targets, accept_downtime, adopt=adopt, destroy=destroy, observed=observed, via=via, seal=seal
+    )
     proposal = propose(invocation, wanted, settings, asked)
+    plans, verb = proposal.plans, "destroy" if destroy else "apply"
+    found = [finding for plan in plans for finding in judging.judged(invocation, plan, verb)]
+    compared = None if against is None else approvals.compare(proposal.plan, against)
     with invocation.timings.phase("write"):
-        files_written = _write(invocation, proposal.plans, out, form)
+        files_written = _save(plans, out)
+        _print(invocation, plans, compared, form)
         if form in for_pull_requests.FORMATS:
-            for_pull_requests.write(invocation, proposal.plans, form, proposal.manifests)
+            for_pull_requests.write(invocation, plans, form, proposal.manifests, found, compared)
+        else:
+            judging.tell(invocation, found)
     tell_cut_off(invocation, proposal.known)
-    if any(plan.refused for plan in proposal.plans):
+    if any(plan.refused for plan in plans):
+        return ExitCode.REFUSED
+    if any(f.is_error for f in found):
+        if files_written:
+            terminal.say(
+                f"Saved to {', '.join(map(str, files_written))} all the same: apply asks the policies again."
+            )
         return ExitCode.REFUSED
     if files_written:
-        then = ", then ".join(f"fleetctl apply {file}" for file in files_written)
+        how = "destroy --approved" if destroy else "apply"
+        then = ", then ".join(f"fleetctl {how} {file}" for file in files_written)
         terminal.say(f"Saved to {', '.join(map(str, files_written))}. Apply exactly this with: {then}")
-    changes = not all(plan.empty for plan in proposal.plans)
+    if detailed_exitcode and compared is not None and not compared.same:
+        return ExitCode.STALE
+    changes = not all(plan.empty for plan in plans)
     return ExitCode.CHANGES if detailed_exitcode and changes else ExitCode.OK
 
 
-def _write(invocation: Invocation, plans: tuple[Plan, ...], out: Path | None, form: str) -> list[Path]:
-    """Prints the plans, and saves them where that was asked for; gives the files."""
+def _save(plans: tuple[Plan, ...], out: Path | None) -> list[Path]:
+    """Saves the plans where that was asked for; gives the files."""
     from fleetctl.cli import planfile
-    from fleetctl.cli.views import plan_text
+
+    if out is None:
+        return []
+    several = len(plans) > 1
+    files = [
+        out.with_name(f"{out.stem}.{number}{out.suffix}") if several else out
+        for number in range(1, len(plans) + 1)
+    ]
+    for file, plan in zip(files, plans, strict=True):
+        planfile.write(file, plan)
+    return files
+
+
+def _print(invocation: Invocation, plans: tuple[Plan, ...], compared: Comparison | None, form: str) -> None:
+    """Prints the plans for people or as JSON; with a comparison, that is the one JSON document."""
+    from fleetctl.cli.views import json_text, plan_text
     from planner.plan import encode
 
     terminal = invocation.terminal
-    saved = []
+    if form == "json" and compared is not None:
+        terminal.data(json_text.render(compared.document()))
+        return
     for number, plan in enumerate(plans, 1):
-        file = out
-        if len(plans) > 1:
-            file = None if out is None else out.with_name(f"{out.stem}.{number}{out.suffix}")
-            if form == "human":
-                gap = "" if number == 1 else "\n"
-                terminal.data(terminal.out_paint("bold", f"{gap}Rollout {number} of {len(plans)}"))
-        if file is not None:
-            planfile.write(file, plan)
-            saved.append(file)
+        if form == "human" and len(plans) > 1:
+            gap = "" if number == 1 else "\n"
+            terminal.data(terminal.out_paint("bold", f"{gap}Rollout {number} of {len(plans)}"))
         if form == "json":
             terminal.data_bytes(encode(plan))
         elif form == "human":
             terminal.data(plan_text.render_plan(plan, terminal.out_paint))
-    return saved
+    if form == "human" and compared is not None:
+        terminal.data("\n" + compared.render(terminal.out_paint))

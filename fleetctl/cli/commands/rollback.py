@@ -42,7 +42,7 @@ def command(
     is judged and budgeted like any other plan. Artifacts and files are checked before a node is touched. The
     manifests stay as they are: change them too, or the next apply goes forward again.
     """
-    from fleetctl.cli import approval, carry_out, cut_off
+    from fleetctl.cli import approval, carry_out, cut_off, judging
     from fleetctl.cli.propose import Asked, propose
     from fleetctl.cli.views import plan_text
     from fleetctl.engine.apply import apply
@@ -55,7 +55,8 @@ def command(
     cut_off.ensure_none(invocation, settings, [f.fleet for f in plan.fleets])
     _tell(invocation, proposal)
     terminal.data(plan_text.render_plan(plan, terminal.out_paint))
-    if plan.refused:
+    forbidden = judging.refused(invocation, plan, "rollback", approved=False)
+    if plan.refused or forbidden:
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK

@@ -8,7 +8,7 @@ from fleetctl.cli import options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
-KINDS = ("Fleet", "Host", "Release", "Compatibility")
+KINDS = ("Fleet", "Host", "Release", "Compatibility", "Policy")
 
 
 @click.command(short_help="Print the JSON Schema of the manifests, for editors.")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from manifests.diagnostics import Diagnostic, Span
-from manifests.errors import FleetctlError, ManifestError
+from manifests.errors import FleetctlError, ManifestError, PolicyRefused
 
 # A line longer than this is cut around the place: a minified file must not fill the screen.
 SNIPPET_COLUMNS_MAX = 140
@@ -16,8 +16,8 @@ SHOWN_MAX = 100
 
 
 def render_error(error: FleetctlError, paint: Paint = PLAIN) -> str:
-    """An error that ends the command, with its hint; a ManifestError with all its findings."""
-    if isinstance(error, ManifestError):
+    """An error that ends the command, with its hint; one that has findings with all of them."""
+    if isinstance(error, (ManifestError, PolicyRefused)):
         return render_diagnostics(error.diagnostics, paint)
     text = f"{paint('red bold', 'Error:')} {clean(error.message)}"
     if error.hint:

@@ -13,13 +13,17 @@ from planner.explain import FleetRows, LossRow, Sums, rows, sums
 from planner.plan import Plan, Verdict
 
 
-def page(plan: Plan, number: int = 1, of: int = 1) -> Page:
-    """The page of a plan; `number` of `of` where several are to be applied in order."""
+def page(plan: Plan, number: int = 1, of: int = 1, *, more_refusals: int = 0) -> Page:
+    """The page of a plan; `number` of `of` where several are to be applied in order.
+
+    `more_refusals` are those that the plan itself does not have: what policies find.
+    """
     fleets = rows(plan)
     which = "" if of == 1 else f" {number} of {of}"
     names = sorted([*plan.manifests, *(f.fleet for f in fleets), *plan.targets, str(number)])
     made = Page(marker("plan", names), [f"### fleetctl plan{which}", ""])
-    made.head += closing(fleets, sums(plan), nothing=plan_text.NO_CHANGES.partition(".")[0])
+    nothing = plan_text.NO_CHANGES.partition(".")[0]
+    made.head += closing(fleets, sums(plan), nothing=nothing, more_refusals=more_refusals)
     if plan.plan_id:
         made.head += [f"Plan {code(plan.plan_id)}, made {code(plan.created_at)}.", ""]
     if plan.targets:

@@ -1,0 +1,1 @@
+"""The shipped pipelines, their scripts run as a runner would run them."""

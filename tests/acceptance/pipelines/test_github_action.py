@@ -1,0 +1,137 @@
+"""`action.yml`: its scripts run as GitHub's runner would run them, against a stand-in for the comments' API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.acceptance.pipelines.conftest import Change
+from tests.acceptance.pipelines.forge import Forge
+from tests.acceptance.pipelines.runner import ACTION, Runner
+from tests.house.sources import ROOT
+
+PUSH = {"name": "push"}
+
+
+def pull_request(change: Change) -> dict[str, Any]:
+    return {"name": "pull_request", "pull_request": {"number": 7, "base": {"sha": change.base}}}
+
+
+def runner(tmp_path: Path, comments: Forge, name: str = "machine") -> Runner:
+    return Runner(tmp_path / name, {"GITHUB_API_URL": comments.url})
+
+
+def test_a_pull_request_is_reviewed_and_its_one_comment_is_updated(
+    change: Change, comments: Forge, tmp_path: Path
+) -> None:
+    """From a shallow checkout that does not have the commit it is compared with."""
+    # The comment of an earlier run may be on any page.
+    comments.comments = {n: f"talk {n}" for n in range(1, 131)}
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    ran = runner(tmp_path, comments).action(checkout, pull_request(change), paths="fleet")
+    assert ran.code == 0, str(ran)
+    assert ran.outputs["run"] == {"command": "review", "exit-code": "2", "changes": "true"}
+    comment = comments.comments[131]
+    assert comment.startswith("<!-- fleetctl review ")
+    assert "hello 1.0.0 -> 1.1.0" in comment
+    assert comments.tokens == {"Bearer the-token"}
+    # The change is annotated at its line, and the summary of the step has the review as well.
+    assert "file=fleet/fleet.yaml,line=" in ran.log
+    assert "hello 1.0.0 -> 1.1.0" in ran.summary
+    again = change.repository.checkout(tmp_path / "two", change.head)
+    ran = runner(tmp_path, comments, "another").action(again, pull_request(change), paths="fleet")
+    assert ran.code == 0, str(ran)
+    assert "The comment was updated." in ran.log
+    assert [w.partition(" ")[0] for w in comments.writes] == ["POST", "PATCH"]
+    assert len(comments.comments) == 131
+
+
+def test_a_refused_change_is_commented_and_fails(change: Change, comments: Forge, tmp_path: Path) -> None:
+    change.repository.workspace.fleet("2.0.0", reserve=0)
+    head = change.repository.commit("2.0.0, which no pair leads to")
+    checkout = change.repository.checkout(tmp_path / "one", head)
+    ran = runner(tmp_path, comments).action(checkout, pull_request(change), paths="fleet")
+    assert ran.code == 3, str(ran)
+    assert "Refused" in comments.comments[1]
+
+
+def test_manifests_that_cannot_be_used_are_told_at_their_line(
+    change: Change, comments: Forge, tmp_path: Path
+) -> None:
+    fleet = change.repository.workspace.path / "fleet.yaml"
+    fleet.write_text(fleet.read_text().replace("trust_domain", "trust_domian"))
+    head = change.repository.commit("a slip of the pen")
+    checkout = change.repository.checkout(tmp_path / "one", head)
+    ran = runner(tmp_path, comments).action(checkout, pull_request(change), paths="fleet")
+    assert ran.code == 1, str(ran)
+    assert "::error file=fleet/fleet.yaml,line=4,col=1" in ran.log
+    assert "cannot be used" in comments.comments[1]
+
+
+def test_a_token_that_may_not_write_is_a_warning(change: Change, comments: Forge, tmp_path: Path) -> None:
+    """As for every pull request from a fork."""
+    comments.denied = True
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    ran = runner(tmp_path, comments).action(checkout, pull_request(change), paths="fleet")
+    assert ran.code == 0, str(ran)
+    assert "::warning::the review was not written as a comment: the API answers 403" in ran.log
+
+
+def test_what_an_input_says_is_run_by_no_shell(change: Change, comments: Forge, tmp_path: Path) -> None:
+    """A branch's or a path's name is text, whatever it says."""
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    evil = "fleet\n$(touch stolen)\n`touch stolen`\n; touch stolen #\n*"
+    ran = runner(tmp_path, comments).action(checkout, PUSH, paths=evil, plan="$(touch stolen).plan")
+    assert ran.code == 1, str(ran)
+    assert "$(touch stolen) was not found" in ran.log
+    assert [p.name for p in checkout.iterdir() if "stolen" in p.name] == []
+
+
+def test_a_push_is_planned_and_the_plan_is_saved(change: Change, comments: Forge, tmp_path: Path) -> None:
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    (checkout / "fleet.plan").write_text("an older one")
+    ran = runner(tmp_path, comments).action(checkout, PUSH, paths="fleet")
+    assert ran.code == 0, str(ran)
+    assert ran.outputs["run"] == {
+        "plan": "fleet.plan", "command": "plan", "exit-code": "2", "changes": "true",
+    }  # fmt: skip
+    assert json.loads((checkout / "fleet.plan").read_text())["fleets"][0]["fleet"] == "hello"
+    assert "2 to add" in ran.summary
+    assert comments.writes == []
+
+
+def test_apply_wants_an_approved_plan(change: Change, comments: Forge, tmp_path: Path) -> None:
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    machine = runner(tmp_path, comments)
+    ran = machine.action(checkout, PUSH, command="apply", paths="fleet")
+    assert ran.code == 1
+    assert "::error::apply needs the approved plan" in ran.log
+    ran = machine.action(checkout, PUSH, command="destroy", paths="fleet")
+    assert ran.code == 1
+    assert "no such command of this action" in ran.log
+
+
+def test_every_value_reaches_the_scripts_as_a_variable_that_is_an_input() -> None:
+    """And every input is used: one that nothing reads would be a promise that nobody keeps."""
+    document = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    used = ACTION.read_text(encoding="utf-8")
+    assert [name for name in document["inputs"] if f"inputs.{name}" not in used] == []
+    assert all("${{" not in step["run"] for step in document["runs"]["steps"])
+    assert all(step["shell"] == "bash" for step in document["runs"]["steps"])
+
+
+def steps(file: Path) -> list[dict[str, Any]]:
+    jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"]
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples" / "ci").glob("github*.yml")), ids=lambda p: p.name)
+def test_the_example_workflow_gives_inputs_that_there_are(file: Path) -> None:
+    known = set(yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"])
+    ours = [step for step in steps(file) if step["uses"].startswith("OWNER/fleetctl@")]
+    assert [step["with"]["command"] for step in ours] == ["review", "plan", "apply"]
+    assert [set(step["with"]) - known for step in ours] == [set()] * 3
