@@ -60,6 +60,19 @@ class SecretRow:
     place: Span | None
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramRow:
+    """A program that a rollout would run and that was not there before, or runs elsewhere now: a hook, a drain's
+    command. `where` is here (beside fleetctl, with its rights), host, or node (where the node lives).
+    """
+
+    fleet: str
+    moment: str
+    where: Literal["here", "host", "node"]
+    command: tuple[str, ...]
+    place: Span | None
+
+
 def documents(base: Manifests, head: Manifests) -> tuple[DocumentRow, ...]:
     """Every document that differs, by kind and name; those that ship with the program are not compared."""
     before, after = dict(_documents(base)), dict(_documents(head))
@@ -206,3 +219,27 @@ def _of_process(process: Process | ProcessOverride, of: Path) -> Iterator[tuple[
     for i, file in enumerate(process.files):
         if file.secret is not None:
             yield (*of, "files", i, "secret"), file.secret
+
+
+def programs(base: Manifests, head: Manifests) -> tuple[ProgramRow, ...]:
+    """The programs of rollouts that a fleet did not have before, each once for its moment."""
+    known = {(row.fleet, row.moment, row.where, row.command) for row in _programs(base)}
+    new = (r for r in _programs(head) if (r.fleet, r.moment, r.where, r.command) not in known)
+    return tuple(dict.fromkeys(new))
+
+
+def _programs(manifests: Manifests) -> Iterator[ProgramRow]:
+    for fleet in manifests.fleets.values():
+        key, rollout = ("Fleet", fleet.name), fleet.rollout
+        for moment in type(rollout.hooks).model_fields:
+            for n, hook in enumerate(getattr(rollout.hooks, moment)):
+                place = manifests.where(key, ("rollout", "hooks", moment, n))
+                yield ProgramRow(fleet.name, moment, hook.where, hook.command, place)
+        until = rollout.drain.until
+        for path, command in (
+            (("command",), rollout.drain.command),
+            (("until", "command"), None if until is None else until.command),
+        ):
+            if command is not None:
+                place = manifests.where(key, ("rollout", "drain", *path))
+                yield ProgramRow(fleet.name, ".".join(("drain", *path)), "node", command.command, place)

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from manifests.diagnostics import Span
 from manifests.manifest import Manifests
-from planner.differences import DocumentRow, PairRow, SecretRow, documents, pairs, secrets
+from planner.differences import (
+    DocumentRow,
+    PairRow,
+    ProgramRow,
+    SecretRow,
+    documents,
+    pairs,
+    programs,
+    secrets,
+)
 from planner.explain import FleetRows, Sums, rows, sums
 from planner.make import make
 from planner.observed import Snapshot
@@ -59,6 +68,7 @@ class Review:
     pins: tuple[PinRow, ...]
     pairs: tuple[PairRow, ...]
     secrets: tuple[SecretRow, ...]
+    programs: tuple[ProgramRow, ...]
     left: tuple[LeftRow, ...]
 
     @property
@@ -91,5 +101,6 @@ def compare(
         pins=pins(base, head),
         pairs=pairs(base, head),
         secrets=secrets(base, head),
+        programs=programs(base, head),
         left=left,
     ), plan

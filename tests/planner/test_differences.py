@@ -9,7 +9,7 @@ import pytest
 from manifests.load import load
 from manifests.manifest import Manifests
 from planner.change import Reason
-from planner.differences import documents, pairs, secrets
+from planner.differences import documents, pairs, programs, secrets
 from planner.pins import pins
 from planner.places import Places
 
@@ -194,6 +194,27 @@ def test_new_references_to_secrets_are_told_once_for_each_user(folder: Path) -> 
     assert secrets(head, base) != ()
     assert secrets(base, base) == ()
     assert all(s.place is not None for s in secrets(base, head))
+
+
+def test_new_programs_are_told_and_moved_ones_too(folder: Path) -> None:
+    """A pull request must not slip in what runs beside fleetctl, with its rights."""
+    one = "rollout: {max_unavailable: 1, reserve: 1"
+    hooks = f"{one}, hooks: {{pre_drain: [{{command: [./out, a]}}], backup: [{{command: [./save], where: host}}]}}"
+    base, head = loaded(folder), loaded(folder, (one, hooks))
+    assert [(p.moment, p.where, p.command) for p in programs(base, head)] == [
+        ("pre_drain", "here", ("./out", "a")),
+        ("backup", "host", ("./save",)),
+    ]
+    assert all(p.place is not None for p in programs(base, head))
+    moved = loaded(folder, (one, hooks.replace("[./save], where: host", "[./save]")))
+    assert [(p.moment, p.where) for p in programs(head, moved)] == [("backup", "here")]
+    assert programs(head, base) == programs(head, head) == ()
+    drains = f"{one}, drain: {{command: {{command: [./jobs]}}, until: {{command: {{command: [./none]}}}}}}"
+    found = programs(base, loaded(folder, (one, drains)))
+    assert [(p.moment, p.command) for p in found] == [
+        ("drain.command", ("./jobs",)),
+        ("drain.until.command", ("./none",)),
+    ]
 
 
 @pytest.mark.parametrize(

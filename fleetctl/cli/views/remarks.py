@@ -78,6 +78,15 @@ def of_review(review: Review, head: Manifests) -> list[Diagnostic]:
                 span=secret.place,
             )
         )
+    for program in review.programs:
+        found.append(
+            warning(
+                "program.new",
+                "A rollout would run a program that was not there before",
+                f"fleet/{program.fleet} runs {' '.join(program.command)} ({program.moment}, {program.where})",
+                span=program.place,
+            )
+        )
     for left in review.left:
         found.append(
             warning(

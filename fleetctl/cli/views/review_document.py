@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from manifests.diagnostics import Diagnostic, Severity
-from planner.differences import DocumentRow, PairRow, SecretRow
+from planner.differences import DocumentRow, PairRow, ProgramRow, SecretRow
 from planner.explain import FleetRows, Sums
 from planner.pins import PinRow
 from planner.review import LeftRow, PlanRows, Review
@@ -71,6 +71,7 @@ class ReviewDocument:
     pins: tuple[PinRow, ...] = ()
     pairs: tuple[PairRow, ...] = ()
     secrets: tuple[SecretRow, ...] = ()
+    programs: tuple[ProgramRow, ...] = ()
     left: tuple[LeftRow, ...] = ()
     documents: tuple[DocumentRow, ...] = ()
     remarks: tuple[Diagnostic, ...] = ()
@@ -119,6 +120,7 @@ def valid(
         pins=review.pins,
         pairs=review.pairs,
         secrets=review.secrets,
+        programs=review.programs,
         left=review.left,
         documents=review.documents,
         remarks=remarks,

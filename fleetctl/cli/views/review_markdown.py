@@ -50,6 +50,7 @@ def _rest(document: ReviewDocument) -> list[str]:
     lines += bullets([f"Pin: {code(review_text.pin(p))}" for p in document.pins if p.kind == "release"])
     lines += bullets([f"**Declared otherwise:** {code(review_text.pair(p))}" for p in document.pairs])
     lines += bullets([f"**New secret:** {code(review_text.secret(s))}" for s in document.secrets])
+    lines += bullets([f"**New program:** {code(review_text.program(p))}" for p in document.programs])
     return lines
 
 

@@ -9,7 +9,7 @@ from fleetctl.cli.views import plan_text, wording
 from fleetctl.cli.views.diagnostics import render_diagnostic
 from fleetctl.cli.views.review_document import ReviewDocument, Seen
 from manifests.diagnostics import Diagnostic
-from planner.differences import DocumentRow, PairRow, SecretRow
+from planner.differences import DocumentRow, PairRow, ProgramRow, SecretRow
 from planner.explain import FleetRows, Sums
 from planner.pins import PinRow
 
@@ -45,6 +45,7 @@ def _sections(document: ReviewDocument, lines: dict[str, list[str]], paint: Pain
     yield section("Pins that moved:", moved, paint)
     yield section("Transitions declared otherwise:", [pair(p) for p in document.pairs], paint)
     yield section("New references to secrets:", [secret(s) for s in document.secrets], paint)
+    yield section("New programs:", [program(p) for p in document.programs], paint, "yellow bold")
     yield section("Written differently:", [written(d) for d in document.documents], paint)
     if document.seen is not None:
         yield _seen(document.seen, lines, paint)
@@ -96,6 +97,15 @@ def pair(row: PairRow) -> str:
 def secret(row: SecretRow) -> str:
     """`env:TOKEN, for fleet/hello: groups.process.env.TOKEN, at …`"""
     return f"{one_line(row.reference)}, for {row.used_by}: {one_line(row.field)}{_at(row.place)}"
+
+
+_WHERE = {"here": "here, beside fleetctl", "host": "on the node's host", "node": "where the node lives"}
+
+
+def program(row: ProgramRow) -> str:
+    """`fleet/hello, pre_drain, here, beside fleetctl: ./balancer remove …, at …`"""
+    words = wording.value("command", " ".join(row.command))
+    return f"fleet/{row.fleet}, {row.moment}, {_WHERE[row.where]}: {words}{_at(row.place)}"
 
 
 def written(row: DocumentRow) -> str:
