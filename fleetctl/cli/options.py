@@ -163,6 +163,23 @@ target_option = click.option(
     metavar="ADDRESS",
     help="Only this: fleet/NAME, group/FLEET/NAME, node/FLEET/NAME or host/NAME; may be repeated.",
 )
+
+
+def _events(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    del param
+    invocation: Invocation = ctx.find_root().obj
+    invocation.events = value
+    if value == "-":
+        invocation.terminal.give_stdout_away()
+
+
+events_option = click.option(
+    "--events",
+    metavar="FILE",
+    expose_value=False,
+    callback=_events,
+    help="Append what happens to FILE, one JSON object a line; - is stdout.",
+)
 approve_option = click.option("--auto-approve", is_flag=True, help="Do not ask: for machines.")
 
 

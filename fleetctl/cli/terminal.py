@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -104,6 +105,34 @@ class Terminal:
         """Writes a line to stderr, at once."""
         self._write(self.err, (text if self.guard is None else self.guard(text)) + "\n")
         self.flush()
+
+    def give_stdout_away(self) -> None:
+        """Somebody else writes to stdout from now on (`--events -`): what was data is talk."""
+        self.out, self.out_paint = self.err, self.err_paint
+
+    def err_writer(self) -> Callable[[str], None]:
+        """What writes text to stderr past the stream's own buffer and lock, for a thread that may be stuck in it: a
+        terminal that is stopped must hold up that thread and nobody else. Raises OSError when the end is gone.
+        """
+        self.flush()
+        try:
+            fd = self.err.fileno()
+        except (OSError, ValueError):  # no file behind it
+            return self._write_err
+        encoding = self.err.encoding or "utf-8"
+
+        def write(text: str) -> None:
+            data = text.encode(encoding, "backslashreplace")
+            while data:
+                try:
+                    data = data[os.write(fd, data) :]
+                except BlockingIOError:  # somebody else made it non-blocking
+                    select.select([], [fd], [])
+
+        return write
+
+    def _write_err(self, text: str) -> None:
+        self._write(self.err, text)
 
     def ask(self, question: str) -> str | None:
         """One line from the person; None at the end of input. KeyboardInterrupt passes."""

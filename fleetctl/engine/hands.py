@@ -12,7 +12,20 @@ from executors.driver import Driver, DriverError, ProbeResult, Resolve
 from executors.hooks import HookCall, HookPlace, Hooks
 from executors.outcome import Outcome, rejected, unknown
 from executors.transport import OutcomeLost, TransportError
-from fleetctl.engine.events import Lookup, Perform, Performed, Probe, Probed, Sampled, Stage, Staged, Told
+from fleetctl.engine.events import (
+    Evidence,
+    Examine,
+    Examined,
+    Lookup,
+    Perform,
+    Performed,
+    Probe,
+    Probed,
+    Sampled,
+    Stage,
+    Staged,
+    Told,
+)
 from fleetctl.ledger.operations import By
 from fleetctl.ledger.ports import Lease, LeaseLost, Leases
 from manifests.errors import FleetctlError
@@ -21,6 +34,10 @@ from manifests.secret import Secret
 from planner.observed import HealthState, ObservedHost, Snapshot
 from planner.spec import ArtifactPin, NodeSpec, SecretUse
 
+EXAMINED_LINES = 15
+"""Enough to see why a program ended; the rest is in its log."""
+EXAMINED_MAX_B = 16 * 1024
+"""What of these lines is carried on, however long they are."""
 Drivers = Callable[[Host, str], Driver]
 """Makes the driver of a host and substrate; may raise FleetctlError."""
 Fetch = Callable[[ArtifactPin], Path]
@@ -137,6 +154,22 @@ class Hands:
         except (FleetctlError, OSError) as e:
             result = ProbeResult(HealthState.UNKNOWN, str(e))
         return Probed(effect.step, effect.serial, result, self.clock.monotonic())
+
+    def examine(self, effect: Examine, fleet: str) -> Examined:
+        """What a failed node has left. A place that does not answer has left nothing."""
+        seen, log = None, ""
+        try:
+            driver = self.driver(effect.host, effect.substrate)
+            log = driver.logs(effect.uid, EXAMINED_LINES)[-EXAMINED_MAX_B:]
+            host = driver.observe(frozenset({fleet}))
+            seen = next((n for n in host.nodes if n.uid == effect.uid), None)
+        except (FleetctlError, OSError):
+            pass  # the failure itself was told; what cannot be had adds nothing to it
+        if seen is None:
+            evidence = Evidence(log=log)
+        else:
+            evidence = Evidence(seen.state.value, seen.exit_code, seen.detail, log)
+        return Examined(effect.node, evidence, self.clock.monotonic())
 
     def sample(
         self, fleet: str, places: frozenset[tuple[str, str]], specs: Mapping[str, NodeSpec]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @options.state_options
 @options.plan_options
 @options.approve_option
+@options.events_option
 @click.pass_obj
 def command(
     invocation: Invocation,
