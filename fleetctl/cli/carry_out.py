@@ -61,7 +61,7 @@ def _events(invocation: Invocation, plan: Plan) -> Iterator[EventLog | None]:
     if invocation.events is None:
         yield None
         return
-    log = EventLog(invocation.events, invocation.clock)
+    log = EventLog(invocation.events, invocation.clock, invocation.events_count)
     try:
         log.put(events.started(plan))
         yield log
@@ -70,6 +70,7 @@ def _events(invocation: Invocation, plan: Plan) -> Iterator[EventLog | None]:
         raise
     finally:
         trouble = log.close()
+        invocation.events_count = log.count
         if trouble:
             invocation.terminal.say(f"{invocation.terminal.err_paint('yellow bold', 'Warning:')} {trouble}")
 

@@ -84,7 +84,7 @@ def _staged(rollout: Rollout, event: Staged | Told, out: list[Effect]) -> None:
     if state.status is not Status.RUNNING:
         return
     if isinstance(event, Told):
-        out.append(Report("answer", None, event.text))
+        out.append(Report("answer", None, event.text, facts={"host": state.step.host}))
     elif event.error is None:
         succeed(rollout, state, out, event.now_s)
     else:

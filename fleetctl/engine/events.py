@@ -17,7 +17,7 @@ from fleetctl.ledger.entries import Body
 from fleetctl.ledger.operations import By
 from manifests.errors import ExitCode
 from planner.observed import Snapshot
-from planner.spec import ArtifactPin
+from planner.spec import ArtifactPin, NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Examine:
     node: str
     uid: str
     host: str
-    substrate: str
+    spec: NodeSpec
 
 
 @dataclass(frozen=True, slots=True)

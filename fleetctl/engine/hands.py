@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -26,6 +26,7 @@ from fleetctl.engine.events import (
     Staged,
     Told,
 )
+from fleetctl.engine.mask import Mask
 from fleetctl.ledger.operations import By
 from fleetctl.ledger.ports import Lease, LeaseLost, Leases
 from manifests.errors import FleetctlError
@@ -65,6 +66,7 @@ class Hands:
     hooks: Hooks | None = None
     made: dict[tuple[str, str], Driver] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
+    mask: Mask = field(default_factory=Mask)
 
     def driver(self, host: str, substrate: str) -> Driver:
         """The driver of a place; raises FleetctlError when it cannot be used."""
@@ -151,6 +153,7 @@ class Hands:
     def probe(self, effect: Probe) -> Probed:
         try:
             result = self.driver(effect.host, effect.substrate).probe(effect.target)
+            result = replace(result, detail=self.mask(result.detail))
         except (FleetctlError, OSError) as e:
             result = ProbeResult(HealthState.UNKNOWN, str(e))
         return Probed(effect.step, effect.serial, result, self.clock.monotonic())
@@ -159,8 +162,9 @@ class Hands:
         """What a failed node has left. A place that does not answer has left nothing."""
         seen, log = None, ""
         try:
-            driver = self.driver(effect.host, effect.substrate)
-            log = driver.logs(effect.uid, EXAMINED_LINES)[-EXAMINED_MAX_B:]
+            self.secrets(effect.spec)  # to know what must not be repeated
+            driver = self.driver(effect.host, effect.spec.substrate)
+            log = self.mask(driver.logs(effect.uid, EXAMINED_LINES))[-EXAMINED_MAX_B:]
             host = driver.observe(frozenset({fleet}))
             seen = next((n for n in host.nodes if n.uid == effect.uid), None)
         except (FleetctlError, OSError):
@@ -168,7 +172,7 @@ class Hands:
         if seen is None:
             evidence = Evidence(log=log)
         else:
-            evidence = Evidence(seen.state.value, seen.exit_code, seen.detail, log)
+            evidence = Evidence(seen.state.value, seen.exit_code, self.mask(seen.detail), log)
         return Examined(effect.node, evidence, self.clock.monotonic())
 
     def sample(
@@ -189,9 +193,15 @@ class Hands:
 
     def secrets(self, spec: NodeSpec) -> dict[str, Secret]:
         """The values of the spec's references, resolved now."""
-        return {ref: self.resolve(ref) for ref in references(spec)}
+        values = {ref: self.resolve(ref) for ref in references(spec)}
+        self.mask.learn(values.values())
+        return values
 
     def _performed(self, step: str, attempt: int, outcome: Outcome, by: By) -> Performed:
+        # Only what is for people: an instance is compared, and has to stay what it is.
+        log = outcome.evidence.get("log")
+        said = {"log": self.mask(log)} if isinstance(log, str) else {}
+        outcome = replace(outcome, detail=self.mask(outcome.detail), evidence={**outcome.evidence, **said})
         return Performed(step, attempt, outcome, by, self.clock.monotonic())
 
 

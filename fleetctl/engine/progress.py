@@ -18,7 +18,8 @@ def succeed(rollout: Rollout, state: StepState, out: list[Effect], now_s: float)
     node = state.node
     if node is None:
         rollout.progress_s = now_s  # artifacts are brought before the clock of the nodes runs
-        out.append(Report("step", None, f"brought to {state.step.host}", facts=step_facts(state, "done")))
+        if state.step.kind is StepKind.STAGE:
+            out.append(Report("step", None, f"brought to {state.step.host}", facts=step_facts(state, "done")))
     else:
         if state.step.kind is StepKind.VERIFY:
             _healthy(rollout, state, node, out, now_s)
@@ -84,7 +85,7 @@ def _examine(rollout: Rollout, state: StepState, out: list[Effect]) -> None:
         return
     rollout.examined += 1
     rollout.examining += 1
-    out.append(Examine(node.name, node.uid, state.step.host, state.spec.substrate))
+    out.append(Examine(node.name, node.uid, state.step.host, state.spec))
 
 
 def halt(rollout: Rollout, reason: Halt, out: list[Effect]) -> None:

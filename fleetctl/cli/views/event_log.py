@@ -33,15 +33,16 @@ class EventsError(FleetctlError):
 
 
 class EventLog:
-    """Takes events from any thread, at once. `place` is a path, or `-` for stdout."""
+    """Takes events from any thread, at once. `place` is a path, or `-` for stdout; `count` is the number of the last."""
 
-    def __init__(self, place: str, clock: Clock) -> None:
+    def __init__(self, place: str, clock: Clock, count: int = 0) -> None:
         """Opens the file. Raises EventsError."""
         self.place = place
+        self.count = count
+        self._begun = count
         self._clock = clock
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._count = 0
         self._taken = 0
         self._error = ""
         self._fd = None if place != STDOUT and _is_fifo(place) else _open(place)
@@ -51,8 +52,8 @@ class EventLog:
     def put(self, event: Event, fleet: str | None = None) -> None:
         """Adds the envelope and hands the line to the writer."""
         with self._lock:
-            self._count += 1
-            envelope = {"v": VERSION, "n": self._count, "at": rfc3339(self._clock.now())}
+            self.count += 1
+            envelope = {"v": VERSION, "n": self.count, "at": rfc3339(self._clock.now())}
             whose = {} if fleet is None else {"fleet": fleet}
             line = json.dumps({**envelope, "type": event["type"], **whose, **event}, ensure_ascii=False)
             # A node's words may be half a character; JSON is whole ones.
@@ -62,11 +63,12 @@ class EventLog:
         """Waits for the reader, within bounds; gives what went wrong, in words, or nothing."""
         self._lines.put(None)
         self._thread.join(patience_s)
-        left = self._count - self._taken
+        count = self.count - self._begun
+        left = count - self._taken
         if self._error:
             return f"the events could not be written to {self.place}: {self._error}"
         if left:
-            return f"{left} of {self._count} events were not taken by the reader of {self.place}"
+            return f"{left} of {count} events were not taken by the reader of {self.place}"
         return ""
 
     def _serve(self) -> None:

@@ -52,8 +52,17 @@ ENVELOPE = (
 
 _NODE = Field("node", "text", "the node's name")
 _STEP = (
-    Field("node", "text", "the node's name; absent where an artifact is brought to a host", optional=True),
-    Field("step", "text", "stage, stop, create, start, reload, destroy, adopt or verify"),
+    Field(
+        "node",
+        "text",
+        "the node's name; absent where the step is of a host, or of the rollout",
+        optional=True,
+    ),
+    Field(
+        "step",
+        "text",
+        "stage, drain, stop, create, start, reload, destroy, adopt, verify, or the moment of a hook",
+    ),
     Field("host", "text", "where"),
     Field("generation", "whole", "the incarnation of the node", optional=True),
     Field("attempt", "whole", "counts from 1", optional=True),
@@ -109,7 +118,7 @@ EVENTS = (
     EventType(
         "artifact.progress",
         "How far an artifact has come that is being brought.",
-        (Field("text", "text", "in words", remote=True),),
+        (Field("host", "text", "where"), Field("text", "text", "in words", remote=True)),
     ),
     EventType(
         "probe.answered",
@@ -195,7 +204,7 @@ EVENTS = (
     ),
     EventType(
         "command.finished",
-        "The last event of a command.",
+        "A plan was carried out, or was not; the last event of a command. `recover` has one for each plan that it takes up.",
         (
             Field("exit_code", "whole", "what the command exits with"),
             Field("summary", "text", "in words", remote=True),
@@ -231,28 +240,3 @@ def schema() -> dict[str, Any]:
 def _property(field: Field) -> dict[str, Any]:
     words = field.words + (" (text from elsewhere)" if field.remote else "")
     return {**_KINDS[field.kind], "description": words}
-
-
-def page_tables() -> str:
-    """The part of docs/reference/events.md that follows from the table."""
-    blocks = []
-    for event in EVENTS:
-        lines = [f"### `{event.name}`", "", event.words, "", "| field | type | meaning |", "|---|---|---|"]
-        for field in event.fields:
-            kind = _WORDS[field.kind] + (", may be absent" if field.optional else "")
-            remote = " *(remote text)*" if field.remote else ""
-            lines.append(f"| `{field.name}` | {kind} | {field.words}{remote} |")
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
-
-
-_WORDS = {
-    "text": "string",
-    "whole": "integer",
-    "number": "number",
-    "yes": "boolean",
-    "texts": "array of strings",
-    "objects": "array of objects",
-    "object": "object",
-    "whole?": "integer or null",
-}

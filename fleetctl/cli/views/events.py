@@ -59,7 +59,7 @@ def _step(text: str, node: Event, facts: Event) -> Event:
 
 def _answer(text: str, node: Event, facts: Event) -> Event:
     if not node:
-        return {"type": "artifact.progress", "text": text}
+        return {"type": "artifact.progress", **facts, "text": text}
     return {"type": "probe.answered", **node, "answer": text, **facts}
 
 

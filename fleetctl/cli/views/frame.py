@@ -1,6 +1,6 @@
 """The live view's picture, as lines that fit the terminal: pure, from a scene and what is waited for.
 
-    fleet/hello  wave 2 of 3, 4 of 10 nodes done, for 1m12s
+    fleet/hello  wave 2 of 3, 4 of 10 done, for 1m12s
     available    [################|###...] 8 of 10, floor 8, reserve 3
     waves        1 done (1 node)  2 under way (3 of 6)  3 to come (3 nodes)
       web-4      waiting for health, for 3.2s (503 Service Unavailable from /health)
@@ -30,6 +30,7 @@ GAUGES_MAX = 4
 BAR_COLUMNS_MIN, BAR_COLUMNS_MAX = 8, 40
 # What stands beside the bar.
 _BESIDE_BAR = 48
+RESERVE_COLUMNS_MIN = 60
 
 
 def frame(
@@ -71,7 +72,7 @@ def _head(shot: Shot, now_s: float) -> Text:
         words.append("going back")
     elif len(shot.waves) > 1 and current:
         words.append(f"wave {current} of {len(shot.waves)}")
-    words.append(f"{shot.done} of {shot.count} nodes done")
+    words.append(f"{shot.done} of {shot.count} done")
     line.append("  " + ", ".join(words))
     if shot.failed:
         line.append(f", {shot.failed} failed", style="red")
@@ -97,7 +98,9 @@ def _gauge(gauge: Gauge, columns: int, *, plain: bool) -> Text:
     line.append(empty[1], style="dim")
     line.append("]" if plain else "▏")
     line.append(f" {gauge.available} of {gauge.count}{scope}", style=style)
-    line.append(f", floor {gauge.floor}, reserve {gauge.reserve}", style="dim")
+    line.append(f", floor {gauge.floor}", style="dim")
+    if columns >= RESERVE_COLUMNS_MIN:
+        line.append(f", reserve {gauge.reserve}", style="dim")
     return line
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -45,7 +45,9 @@ def wanted(environ: Mapping[str, str], terminal: Terminal) -> bool:
 @contextmanager
 def shown(terminal: Terminal, clock: Clock, *, live: bool, scene: Scene | None = None) -> Iterator[Board]:
     """A board whose lines appear while the block runs; `live` says that stderr is a terminal, `scene` what is drawn."""
-    writer = _Writer(_Live(terminal, clock, scene) if live else _Lines(terminal, clock), clock)
+    gate = _Gate(terminal.err_writer())
+    face = _Live(terminal, clock, scene, gate) if live else _Lines(terminal, clock, gate)
+    writer = _Writer(face, gate, clock, terminal)
     writer.start()
     try:
         yield writer.board
@@ -73,12 +75,27 @@ class _Face(Protocol):
     def end(self) -> None: ...
 
 
+class _Gate:
+    """What writes, until its thread is given up: what that still had to say must not come after the last word."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self.shut_for: threading.Thread | None = None
+
+    def __call__(self, text: str) -> None:
+        if self.shut_for is threading.current_thread():
+            raise OSError("the command has ended")
+        self._write(text)
+
+
 class _Writer:
     """The queue and its thread."""
 
-    def __init__(self, face: _Face, clock: Clock) -> None:
+    def __init__(self, face: _Face, gate: _Gate, clock: Clock, terminal: Terminal) -> None:
         self._face = face
+        self._gate = gate
         self._clock = clock
+        self._terminal = terminal
         self._lines: deque[Stamped] = deque()
         self._left_out = 0
         self._lock = threading.Lock()
@@ -91,10 +108,13 @@ class _Writer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Shows what is left. A terminal that takes nothing is given up: its thread stays behind."""
+        """Shows what is left. A terminal that takes nothing is given up: its thread stays behind, in its last write."""
         self._stopped.set()
         self._woken.set()
         self._thread.join(PATIENCE_S)
+        if self._thread.is_alive():
+            self._gate.shut_for = self._thread
+            self._terminal.owe(self._face.end)
 
     def _take(self, line: Line) -> None:
         with self._lock:
@@ -132,9 +152,9 @@ class _Writer:
 class _Lines:
     """One line an event, with the time; a heartbeat names what is waited for when nothing else was said."""
 
-    def __init__(self, terminal: Terminal, clock: Clock) -> None:
+    def __init__(self, terminal: Terminal, clock: Clock, write: Callable[[str], None]) -> None:
         self._paint = terminal.err_paint
-        self._write = terminal.err_writer()
+        self._write = write
         self._clock = clock
         self._said_s = clock.monotonic()
         self.rest_s = HEARTBEAT_S / 4
@@ -164,13 +184,15 @@ class _Live:
 
     rest_s = REDRAW_S
 
-    def __init__(self, terminal: Terminal, clock: Clock, scene: Scene | None) -> None:
+    def __init__(
+        self, terminal: Terminal, clock: Clock, scene: Scene | None, write: Callable[[str], None]
+    ) -> None:
         from fleetctl.cli.views.scene import Scene
         from fleetctl.cli.views.screen import Screen
 
         self._clock = clock
         self._scene = scene or Scene(None, clock)
-        self._screen = Screen(terminal.err, terminal.err_writer(), colour=terminal.err_paint.enabled)
+        self._screen = Screen(terminal.err, write, colour=terminal.err_paint.enabled)
         self._plain = "utf" not in (terminal.err.encoding or "utf-8").lower()
 
     def show(self, lines: list[Stamped], board: Board) -> None:

@@ -70,11 +70,11 @@ class Shot:
 
 @dataclass(slots=True)
 class _Fleet:
-    """What is left of each wave: (wave, node) -> steps; `step_wave` finds the wave of a node's step."""
+    """What is left of each wave: (wave, node) -> steps; `step_waves` has the waves of a node's steps of one kind, in order."""
 
     shot: Shot
     left: dict[tuple[int, str], int] = field(default_factory=dict)
-    step_wave: dict[tuple[str, str], int] = field(default_factory=dict)
+    step_waves: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     sizes: Counter[int] = field(default_factory=Counter)
     done: Counter[int] = field(default_factory=Counter)
     failed: dict[int, set[str]] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def _begin(plan: FleetPlan) -> _Fleet:
         if key not in fleet.left:
             fleet.sizes[step.phase] += 1
         fleet.left[key] = fleet.left.get(key, 0) + 1
-        fleet.step_wave[step.node, step.kind.value] = step.phase
+        fleet.step_waves.setdefault((step.node, step.kind.value), []).append(step.phase)
         fleet.open[step.node] += 1
     gauges = tuple(
         Gauge(b.scope, b.available_now, b.count, b.floor, b.hard_floor) for b in plan.budgets if b.count
@@ -165,9 +165,10 @@ def _gauge(fleet: _Fleet, facts: Any) -> None:
 
 def _done(fleet: _Fleet, node: str, step: str) -> None:
     """A step on the way back is none of a wave."""
-    wave = fleet.step_wave.pop((node, step), None)
-    if wave is None or fleet.shot.reverting:
+    waves = fleet.step_waves.get((node, step))
+    if not waves or fleet.shot.reverting:
         return
+    wave = waves.pop(0)
     fleet.open[node] -= 1
     fleet.left[wave, node] -= 1
     if fleet.left[wave, node] == 0:
@@ -175,15 +176,18 @@ def _done(fleet: _Fleet, node: str, step: str) -> None:
 
 
 def _all_done(fleet: _Fleet, node: str) -> None:
-    for name, step in [key for key in fleet.step_wave if key[0] == node]:
-        _done(fleet, name, step)
+    for (name, step), waves in fleet.step_waves.items():
+        if name == node:
+            for _ in list(waves):
+                _done(fleet, name, step)
 
 
 def _failed(fleet: _Fleet, node: str, step: str) -> None:
     if fleet.shot.reverting:
         return
     fleet.bad.add(node)
-    wave = fleet.step_wave.get((node, step), fleet.wave)
+    waves = fleet.step_waves.get((node, step))
+    wave = waves[0] if waves else fleet.wave
     fleet.failed.setdefault(wave, set()).add(node)
 
 

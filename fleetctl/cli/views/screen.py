@@ -44,7 +44,10 @@ class Screen:
         columns = self.size()[0] + MARGIN
         out = [self._back(columns)]
         console = self._console(columns)
-        out += [f"{_rendered(console, line)}\x1b[K\r\n" for line in above]
+        if above:
+            # They may wrap, over what is left of the picture; erasing after them could take their last character.
+            out.append("\x1b[J")
+        out += [f"{_rendered(console, line)}\r\n" for line in above]
         out.append("\r\n".join(f"{_rendered(console, line)}\x1b[K" for line in picture))
         out.append("\x1b[J")
         self._widths, self._columns = [line.cell_len for line in picture], columns

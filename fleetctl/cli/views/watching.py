@@ -30,10 +30,8 @@ class Watching:
         self._several = several
         self._scene = scene
         self._log = log
-        self.failed: dict[tuple[str, str], str] = {}
-        """(fleet, node) of every node that failed, and why."""
         self.failures: dict[tuple[str, str], Report] = {}
-        """The first report of each that failed."""
+        """(fleet, node) of every node that failed, and the first report of it."""
         self.evidence: dict[tuple[str, str], Report] = {}
         """What failed nodes have left."""
 
@@ -51,15 +49,13 @@ class Watching:
         subject = report.node or ""
         if self._several:
             subject = f"{fleet}/{subject}" if subject else fleet
-        key = f"{fleet}/{report.node or report.kind}"
-        stage = f"{fleet}/step"
+        # What is said of no node but of a host is said of the artifact that is brought there.
+        where = report.facts.get("host") if report.node is None else None
+        key = f"{fleet}/{report.node or report.kind}" if where is None else f"{fleet}/stage/{where}"
         text = one_line(report.text)
         if report.kind not in ("wait", "answer", "availability", "evidence"):
             self._board.end(f"{fleet}/wait")
-        if report.node is not None:
-            self._board.end(stage)  # nodes come after artifacts
         if report.node is not None and report.kind == "failed":
-            self.failed.setdefault((fleet, report.node), text)
             self.failures.setdefault((fleet, report.node), report)
         if report.node is not None and report.kind == "evidence":
             self.evidence.setdefault((fleet, report.node), report)
@@ -67,13 +63,12 @@ class Watching:
         elif report.kind in _SILENT:
             self._board.end(key)
         elif report.kind == "answer":
-            # What is said of no node is said of the artifact under way.
-            self._board.heard(key if report.node is not None else stage, text)
+            self._board.heard(key, text)
         elif report.since_s is not None:
             # What a node begins is told by its end, or by the heartbeat if that takes long.
             self._board.begin(key, subject, text.removesuffix(" begins"), quiet=report.node is not None)
-        elif report.node is None and report.facts.get("step") == "stage":
-            self._board.end(stage)
+        elif where is not None and report.facts.get("step") == "stage" and report.kind == "step":
+            self._board.end(key)  # an artifact that is there is nothing to speak of
         else:
             self._board.end(key)
             self._board.note(text, _STYLES.get(report.kind, ""), subject)
