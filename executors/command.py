@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 # More output than this is cut in the middle: a node that talks must not fill the controller's memory.
 OUTPUT_MAX_B = 4 * 2**20
+
+
+# What is meant to run until somebody has seen enough; select(2) and poll(2) are asked for less at a time.
+UNBOUNDED_S = 10 * 365 * 86_400.0
+
+Hear = Callable[[bytes, bool], None]
+"""Hears output as it comes, in pieces; True: it came from the error stream. What it raises ends the command."""
+
+
+def deaf(data: bytes, error: bool) -> None:
+    """Nobody listens."""
+    del data, error
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +29,8 @@ class Command:
     own is at work: past its timeout it is left alone, to end and to be looked up. Any other command is
     ended with its process group, where the transport can. On this machine each
     output past `output_max_b` is cut in the middle; over SSH that is OUTPUT_MAX_B.
+    With `open_input` the input stays open behind `stdin` until the command has ended:
+    its end tells a command elsewhere that nobody waits for it any more.
     """
 
     argv: tuple[str, ...]
@@ -24,6 +39,7 @@ class Command:
     secret_input: bool = False
     guarded: bool = False
     output_max_b: int = OUTPUT_MAX_B
+    open_input: bool = False
 
 
 @dataclass(frozen=True, slots=True)

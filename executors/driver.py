@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from executors.command import Hear
 from executors.outcome import Outcome
 from manifests.errors import FleetctlError
 from manifests.secret import Secret
@@ -105,6 +106,14 @@ class Reader(Protocol):
         """The last lines of the node's output, bounded; empty when there is none."""
         ...
 
+    def follow(self, uid: str, lines: int, hear: Hear) -> None:
+        """Lets `hear` have the last lines of the node's output and then what comes, as it comes.
+
+        Returns where the place says that no more will come; otherwise what `hear` raises, or an interrupt, ends it.
+        Raises TransportError, OutcomeLost or DriverError.
+        """
+        ...
+
     def close(self) -> None: ...
 
 
@@ -131,6 +140,15 @@ class Driver(Reader, Protocol):
         """Removes an artifact's bytes. Where the place itself refuses because something uses them: what it says.
 
         Raises TransportError, OutcomeLost or DriverError.
+        """
+        ...
+
+    def execute(self, uid: str, argv: Sequence[str], hear: Hear, timeout_s: float) -> int:
+        """Runs a command where the node lives (in its folder with its environment, in its container, in its guest)
+        and gives the exit status; one that a signal ended has 128 and its number. `hear` has the output as it comes,
+        where the place can. It is nobody's operation: no record knows of it.
+
+        Raises DriverError when it cannot be run there, TransportError, and OutcomeLost past `timeout_s`.
         """
         ...
 

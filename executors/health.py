@@ -7,6 +7,7 @@ without a restart for `min_ready`, and the answer says NONE.
 from __future__ import annotations
 
 import http.client
+import shlex
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,21 @@ def probe(transport: Transport, target: ProbeTarget, check: Check) -> ProbeResul
     except (OSError, http.client.HTTPException) as e:
         return ProbeResult(HealthState.FAILING, said(e))
     return ProbeResult(HealthState.NONE, "no probe is declared")
+
+
+def described(spec: NodeSpec) -> str:
+    """Which probe judges a node, in words: `GET /health on port 18080`."""
+    health = spec.health
+    if health.http is not None:
+        path = health.http.path if health.http.path.startswith("/") else f"/{health.http.path}"
+        return f"GET {path} on port {health.http.port or spec.port}"
+    if health.tcp is not None:
+        return f"a connection to port {health.tcp.port or spec.port}"
+    if health.command is not None:
+        return f"the command {shlex.join(health.command.command)}"
+    if health.container is not None:
+        return "the image's own health check"
+    return "running, without a probe"
 
 
 def _http(transport: Transport, spec: NodeSpec, wanted: HttpProbe, timeout_s: float) -> ProbeResult:

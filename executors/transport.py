@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import BinaryIO, Protocol
 
-from executors.command import Command, Completed
+from executors.command import Command, Completed, Hear
 from manifests.errors import FleetctlError
 
 
@@ -37,6 +37,13 @@ class Transport(Protocol):
 
     def run(self, command: Command) -> Completed:
         """Runs a command and gives its exit status, whatever it is."""
+        ...
+
+    def stream(self, command: Command, hear: Hear) -> Completed:
+        """As `run`, while `hear` is told each piece of output when it comes, by the calling thread.
+
+        Where that raises, or is interrupted, the command is ended as past its timeout.
+        """
         ...
 
     def put(self, source: BinaryIO, size_b: int, digest: str, path: str, mode: int = 0o644) -> None:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from executors.clock import Clock, SystemClock
+from executors.command import Hear
 from executors.docker import config, names, observe, record
 from executors.docker.evidence import EFFECTS, STILL_RUNNING, State, fenced, impossible, settled
+from executors.docker.execution import exchange
 from executors.docker.images import Images
 from executors.docker.reader import DockerReader, said
 from executors.drain import by_command, by_http, drain, drained
 from executors.driver import DriverError, Operation, StagedArtifact, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
-from executors.transport import Transport
+from executors.transport import OutcomeLost, Transport
 from manifests.errors import FleetctlError
 from manifests.secret import Secret
 from planner.plan import StepKind
@@ -100,6 +102,31 @@ class DockerDriver(DockerReader):
         except (DockerException, RequestException) as e:
             raise DriverError(f"host/{self._host}: {said(e)}") from e
         return None
+
+    def execute(self, uid: str, argv: Sequence[str], hear: Hear, timeout_s: float) -> int:
+        """Runs a command in the node's container. The engine ends none: past its time it is left there, and told."""
+        from docker.errors import APIError, DockerException
+        from requests.exceptions import RequestException
+
+        inspected = self._engine_errors(lambda: self._inspect(names.container(uid)), sent=False)
+        if isinstance(inspected, Outcome):
+            raise DriverError(f"host/{self._host}: {inspected.detail}")
+        if inspected is None:
+            raise self._absent(uid)
+        if not inspected["State"].get("Running"):
+            raise DriverError(
+                f"the container {names.container(uid)} does not run, so nothing can be run in it",
+                hint="`fleetctl logs` shows what it has said",
+                code="docker.not_running",
+            )
+        try:
+            made = self._api().exec_create(inspected["Id"], list(argv))["Id"]
+            exchange(self._api(), made, hear, self._host, timeout_s)
+            return int(self._api().exec_inspect(made)["ExitCode"])
+        except APIError as e:
+            raise DriverError(f"host/{self._host}: {said(e)}", code="docker.refused") from e
+        except (DockerException, RequestException) as e:
+            raise OutcomeLost(f"host/{self._host}: {said(e)}") from e
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """Looks first (replay, fencing), then makes the one call; a call without an answer is unknown."""

@@ -22,6 +22,8 @@ _STATES = {
     "dead": NodeState.DAMAGED,
     "exited": NodeState.EXITED,
 }
+# What has an exit status; one that the engine is about to start again has that of its last end.
+_ENDED = frozenset({"exited", "dead", "restarting"})
 _HEALTH = {
     "healthy": HealthState.PASSING,
     "unhealthy": HealthState.FAILING,
@@ -99,7 +101,7 @@ def node(
         attempt=attempt,
         port=int(port) if port and port.isdecimal() else None,
         address=labels.get(names.ADDRESS),
-        exit_code=state.get("ExitCode") if state.get("Status") in ("exited", "dead") else None,
+        exit_code=state.get("ExitCode") if state.get("Status") in _ENDED else None,
         detail=_detail(state),
     )
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from executors.command import Hear
 from executors.docker import images, names, observe, record
 from executors.driver import DriverError, ProbeResult, ProbeTarget, StagedArtifact
 from executors.health import probe as probe_by_transport
@@ -97,6 +98,30 @@ class DockerReader:
         except (DockerException, RequestException, DriverError):
             return ""
         return data[-LOG_MAX_B:].decode("utf-8", "replace")
+
+    def follow(self, uid: str, lines: int, hear: Hear) -> None:
+        """The last lines of the container's output, then what comes; returns when the container has ended."""
+        from docker.errors import DockerException, NotFound
+        from requests.exceptions import RequestException
+
+        try:
+            stream = self._api().logs(names.container(uid), stream=True, follow=True, tail=lines)
+        except NotFound as e:
+            raise self._absent(uid) from e
+        except (DockerException, RequestException) as e:
+            raise DriverError(f"host/{self._host}: {said(e)}") from e
+        try:
+            for data in stream:
+                hear(data, False)
+        except (DockerException, RequestException, OSError) as e:
+            raise DriverError(f"host/{self._host}: {said(e)}") from e
+        finally:
+            stream.close()
+
+    def _absent(self, uid: str) -> DriverError:
+        return DriverError(
+            f"there is no container {names.container(uid)} on host {self._host}", code="docker.absent"
+        )
 
     def staged(self, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
         """Those of `pins` whose image is on the engine: an engine does not know who brought an image."""

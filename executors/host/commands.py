@@ -7,9 +7,9 @@ list. It does its work in functions and calls `main` in its last line, so one th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from executors.command import Command
+from executors.command import UNBOUNDED_S, Command
 from executors.driver import Operation
 from executors.host.layout import Layout
 from executors.host.placed import PlacedFile
@@ -28,6 +28,8 @@ SETTLE_S = 0.03
 OBSERVE_TIMEOUT_S = 60.0
 LOOKUP_TIMEOUT_S = 30.0
 LOG_LINES_MAX = 2000
+# The exit status for a node that has no folder on the host; nothing that shells or programs use.
+NO_NODE = 222
 
 
 def effect(
@@ -66,6 +68,47 @@ def logs(layout: Layout, uid: str, lines: int) -> Command:
         "fi\n"
     )
     return Command(SHELL, text.encode(), timeout_s=10.0)
+
+
+def follow(layout: Layout, uid: str, lines: int) -> Command:
+    """The last lines, then what comes; it ends with its input, so that nothing is left on the host."""
+    count = max(1, min(lines, LOG_LINES_MAX))
+    text = (
+        f"cd {quote(layout.node(uid))} 2>/dev/null || exit {NO_NODE}\n"
+        "if grep -q '^supervisor=systemd$' record 2>/dev/null; then\n"
+        f"  journalctl -u fleetctl-{uid}.service -n {count} -f -o cat --no-pager </dev/null &\n"
+        "else\n"
+        # What a turn of the log has put aside is shown before; tail itself goes with the name.
+        f"  kept=$(cat log/current 2>/dev/null | wc -l)\n"
+        f'  [ "$kept" -ge {count} ] || cat log/1 2>/dev/null | tail -n "$(({count} - kept))"\n'
+        f"  tail -n {count} -F log/current </dev/null 2>/dev/null &\n"
+        "fi\n"
+        "child=$!\n"
+        "cat >/dev/null\n"
+        'kill "$child" 2>/dev/null\n'
+    )
+    return Command(("sh", "-c", text), timeout_s=UNBOUNDED_S, open_input=True)
+
+
+def execute(layout: Layout, uid: str, argv: Sequence[str], timeout_s: float) -> Command:
+    """A command in the node's folder and with its environment. The end of its input, which comes when nobody waits
+    for it any more, ends it.
+    """
+    words = " ".join(quote(word) for word in argv)
+    text = (
+        f"cd {quote(layout.node(uid))} 2>/dev/null || exit {NO_NODE}\n"
+        "if [ -r ./env ]; then set -a; . ./env; set +a; fi\n"
+        "exec 3<&0\n"
+        f"{words} </dev/null 3<&- &\n"
+        "child=$!\n"
+        '{ cat <&3; kill "$child"; } >/dev/null 2>&1 &\n'
+        "watcher=$!\n"
+        'wait "$child"\n'
+        "code=$?\n"
+        'kill "$watcher" 2>/dev/null\n'
+        'exit "$code"\n'
+    )
+    return Command(("sh", "-c", text), timeout_s=timeout_s, open_input=True)
 
 
 def alive(layout: Layout, uid: str, instance: str) -> Command:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from executors import health
 from executors.clock import Clock, SystemClock
+from executors.command import Hear
 from executors.drain import by_http, drain, drained
 from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact, Tell, silent
 from executors.hooks import HookCall
@@ -82,6 +83,15 @@ class HostReader:
         done = self._transport.run(commands.logs(self._layout, uid, lines))
         return done.stdout.decode(errors="replace")
 
+    def follow(self, uid: str, lines: int, hear: Hear) -> None:
+        """The last lines of the node's output, then what comes; a node that ends may come back, so it goes on."""
+        done = self._transport.stream(commands.follow(self._layout, uid, lines), hear)
+        if done.status == commands.NO_NODE:
+            raise self._absent(uid)
+
+    def _absent(self, uid: str) -> DriverError:
+        return DriverError(f"there is nothing of node {uid} on host {self._name}", code="host.absent")
+
     def staged(self, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
         """Every artifact below the host's root, whoever brought it."""
         del pins
@@ -130,6 +140,14 @@ class HostDriver(HostReader):
         if not done.ok:
             raise DriverError(f"{artifact.where} could not be removed: {_tail(done.stderr)}")
         return None
+
+    def execute(self, uid: str, argv: Sequence[str], hear: Hear, timeout_s: float) -> int:
+        """Runs a command in the node's folder, as the user that the host is reached with."""
+        done = self._transport.stream(commands.execute(self._layout, uid, argv, timeout_s), hear)
+        if done.status == commands.NO_NODE:
+            raise self._absent(uid)
+        # A transport of this machine says a signal as a negative number.
+        return done.status if done.status >= 0 else 128 - done.status
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """One effect, at most once per operation id and attempt; see `executors.driver.Driver`."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from executors.clock import Clock
-from executors.driver import ProbeResult
+from executors.driver import DriverError, ProbeResult
+from executors.transport import OutcomeLost
 from planner.observed import HealthState
 
 POLL_S = 0.1
 SHOWN = 120
+# An agent that says nothing for so long is not there.
+ANSWER_S = 10.0
 
 
 def check(domain: Any, command: tuple[str, ...], timeout_s: float, clock: Clock, libvirt: Any) -> ProbeResult:
@@ -36,6 +40,38 @@ def check(domain: Any, command: tuple[str, ...], timeout_s: float, clock: Clock,
         return ProbeResult(HealthState.FAILING, f"the guest's agent: {e}")
     except (ValueError, KeyError, TypeError) as e:
         return ProbeResult(HealthState.FAILING, f"the guest's agent gave no answer that can be read: {e!r}")
+
+
+def execute(
+    domain: Any, argv: Sequence[str], timeout_s: float, clock: Clock, libvirt: Any
+) -> tuple[int, bytes, bytes]:
+    """Runs a command in the guest: its exit status, output and errors, which the agent gives when it has ended.
+
+    Raises DriverError without an agent that answers, and OutcomeLost past the timeout.
+    """
+    deadline = clock.monotonic() + timeout_s
+    request = {"path": argv[0], "arg": list(argv[1:]), "capture-output": True}
+    try:
+        started = _ask(domain, "guest-exec", request, ANSWER_S)
+    except (libvirt.libvirtError, ValueError, KeyError, TypeError) as e:
+        raise DriverError(
+            f"the guest's agent did not take the command: {e}",
+            hint="commands run in a virtual machine through qemu-guest-agent: it has to run in the guest, and "
+            "domain.agent to be true",
+            code="libvirt.no_agent",
+        ) from e
+    try:
+        while True:
+            status = _ask(domain, "guest-exec-status", {"pid": started["pid"]}, ANSWER_S)
+            if status.get("exited"):
+                code = status.get("exitcode")
+                out, err = (base64.b64decode(status.get(name) or "") for name in ("out-data", "err-data"))
+                return int(code if code is not None else 128 + int(status.get("signal", 0))), out, err
+            if clock.monotonic() >= deadline:
+                raise OutcomeLost(f"{argv[0]} did not end in the guest within {timeout_s:g} s")
+            clock.sleep(POLL_S)
+    except (libvirt.libvirtError, ValueError, KeyError, TypeError) as e:
+        raise OutcomeLost(f"the guest's agent did not say how {argv[0]} ended: {e}") from e
 
 
 def _ask(domain: Any, command: str, arguments: dict[str, object], timeout_s: float) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from executors.clock import Clock
+from executors.command import Hear
 from executors.drain import by_command, by_http, drain, drained
 from executors.driver import DriverError, Operation, StagedArtifact, Tell, silent
 from executors.libvirt import agent, definition, domains, kept, metadata, names, observe, seed
@@ -85,6 +86,21 @@ class LibvirtDriver(LibvirtReader):
         except self._libvirt.libvirtError as e:
             raise DriverError(f"host/{self._host}: {artifact.where} could not be removed: {e}") from e
         return None
+
+    def execute(self, uid: str, argv: Sequence[str], hear: Hear, timeout_s: float) -> int:
+        """Runs a command in the guest through its agent, which gives the output at the end."""
+        domain = self._connection.read(lambda connection: self._known(connection, uid))
+        state, reason = domain.state(0)
+        if state not in (observe.RUNNING, observe.BLOCKED):
+            raise DriverError(
+                f"the domain is {observe.state_words(state, reason)}, so nothing can be run in it",
+                code="libvirt.not_running",
+            )
+        status, out, err = agent.execute(domain, argv, timeout_s, self._clock, self._libvirt)
+        for data, error in ((out, False), (err, True)):
+            if data:
+                hear(data, error)
+        return status
 
     def perform(self, operation: Operation, secrets: Mapping[str, Secret]) -> Outcome:
         """Looks first (replay, fencing), then acts; a call without an answer is unknown."""

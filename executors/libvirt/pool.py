@@ -180,16 +180,25 @@ class Pool:
 
     def tail(self, connection: Any, name: str, size_b: int) -> bytes:
         """The last bytes of a volume; nothing when there is none."""
+        return self.since(connection, name, 0, size_b)[0]
+
+    def since(self, connection: Any, name: str, start: int, size_b: int) -> tuple[bytes, int]:
+        """What a volume holds from `start` on, the last `size_b` bytes of it, and where it ends.
+
+        One that became shorter was begun anew.
+        """
         found = self.look(connection)
         volume = found.volumes.get(name) if found is not None else None
         if volume is None:
-            return b""
-        whole = volume.info()[1]
-        start = max(0, whole - size_b)
+            return b"", 0
+        whole = int(volume.info()[1])
+        if whole == start:
+            return b"", whole
+        start = max(0 if whole < start else start, whole - size_b)
         out = bytearray()
         if whole:
             self.read(connection, volume, out.extend, start, whole - start)
-        return bytes(out)
+        return bytes(out), whole
 
     def sizes(self, found: Found, wanted: Iterable[str]) -> dict[str, int | None]:
         """All volumes, with the capacity in bytes of those that are asked for; one that went away is not there."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from executors.clock import Clock
-from executors.command import Command, Completed
+from executors.command import Command, Completed, Hear
 from executors.driver import DriverError, ProbeResult, ProbeTarget
 from executors.health import probe as probe_by_transport
 from executors.libvirt import agent, domains, kept, names, observe
@@ -23,6 +23,8 @@ from manifests.schema.host import Libvirt
 from planner.observed import HealthState, ObservedHost, ObservedNode
 
 LOG_MAX_B = 64 * 1024
+# How often a console's log is looked at: each look asks libvirt for the volume.
+CONSOLE_POLL_S = 1.0
 # An agent that says nothing for so long is not there; without a bound libvirt waits for ever.
 AGENT_TIMEOUT_S = 5
 TEST_KIND = "test"
@@ -70,6 +72,33 @@ class LibvirtReader:
         except (DriverError, self._libvirt.libvirtError):
             return ""
         return "\n".join(data.decode("utf-8", "replace").replace("\r", "").splitlines()[-lines:])
+
+    def follow(self, uid: str, lines: int, hear: Hear) -> None:
+        """The last lines of the guest's console, then what comes: its log is looked at again and again."""
+        self._connection.read(lambda connection: self._known(connection, uid))
+        data, at = self._console(uid, 0)
+        data = b"".join(data.splitlines(keepends=True)[-lines:])
+        while True:
+            if data:
+                hear(data.replace(b"\r", b""), False)
+            self._clock.sleep(CONSOLE_POLL_S)
+            data, at = self._console(uid, at)
+
+    def _known(self, connection: Any, uid: str) -> Any:
+        """The node's domain. Raises DriverError."""
+        domain = domains.find(connection, uid, self._libvirt)
+        if domain is None:
+            raise DriverError(f"there is no domain of node {uid} on host {self._host}", code="libvirt.absent")
+        return domain
+
+    def _console(self, uid: str, at: int) -> tuple[bytes, int]:
+        """What the console's log has from this position on, and where it ends."""
+        try:
+            return self._connection.read(
+                lambda connection: self._pool.since(connection, names.console(uid), at, LOG_MAX_B)
+            )
+        except self._libvirt.libvirtError as e:
+            raise DriverError(f"host/{self._host}: the console's log cannot be read: {e}") from e
 
     def close(self) -> None:
         self._connection.close()
@@ -156,6 +185,9 @@ class ToGuest:
 
     def run(self, command: Command) -> Completed:
         return self._transport.run(command)
+
+    def stream(self, command: Command, hear: Hear) -> Completed:
+        return self._transport.stream(command, hear)
 
     def put(self, source: BinaryIO, size_b: int, digest: str, path: str, mode: int = 0o644) -> None:
         self._transport.put(source, size_b, digest, path, mode)

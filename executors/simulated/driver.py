@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from executors.driver import Operation, ProbeResult, ProbeTarget, StagedArtifact, Tell, silent
+from executors.command import Hear
+from executors.driver import DriverError, Operation, ProbeResult, ProbeTarget, StagedArtifact, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from executors.simulated import record
 from executors.simulated.faults import Fault
@@ -16,6 +17,8 @@ from manifests.secret import Secret
 from planner.observed import HealthState, NodeState, ObservedHost, ObservedNode
 from planner.plan import StepKind
 from planner.spec import ArtifactPin
+
+FOLLOW_POLL_S = 0.01
 
 
 class SimulatedDriver:
@@ -82,8 +85,37 @@ class SimulatedDriver:
         with self._world.nodes(self._host, self._substrate) as nodes:
             return "\n".join(nodes[uid].log[-lines:]) if uid in nodes else ""
 
+    def follow(self, uid: str, lines: int, hear: Hear) -> None:
+        """The log, and what comes to it; until the node is destroyed."""
+        at = None
+        while True:
+            with self._world.nodes(self._host, self._substrate) as nodes:
+                node = nodes.get(uid)
+                if node is None or not node.recorded or node.destroyed:
+                    raise DriverError(f"there is no node {uid} on host {self._host}", code="host.absent")
+                new = node.log[-lines:] if at is None else node.log[at:]
+                at = len(node.log)
+            for line in new:
+                hear(f"{line}\n".encode(), False)
+            self._world.clock.sleep(FOLLOW_POLL_S)
+
     def close(self) -> None:
         """Nothing is open."""
+
+    def execute(self, uid: str, argv: Sequence[str], hear: Hear, timeout_s: float) -> int:
+        """What the world answers to this command; 127 where it knows none."""
+        del timeout_s
+        if self._host in self._world.unreachable:
+            raise TransportError(f"host {self._host} does not answer (simulated)")
+        with self._world.nodes(self._host, self._substrate) as nodes:
+            node = nodes.get(uid)
+            if node is None or not node.recorded or node.destroyed:
+                raise DriverError(f"there is no node {uid} on host {self._host}", code="host.absent")
+        status, out, err = self._world.answers.get(tuple(argv), (127, b"", b"not found (simulated)\n"))
+        for data, error in ((out, False), (err, True)):
+            if data:
+                hear(data, error)
+        return status
 
     def stage(self, pin: ArtifactPin, local_path: str, tell: Tell = silent) -> None:
         """Takes time only; raises TransportError where the host does not answer."""

@@ -63,6 +63,8 @@ class SimulatedWorld:
         """Versions whose nodes never pass a probe."""
         self.unreachable: set[str] = set()
         """Names of hosts that do not answer."""
+        self.answers: dict[tuple[str, ...], tuple[int, bytes, bytes]] = {}
+        """What commands in a node answer: exit status, output, errors."""
         self.arch = "x86_64"
         self._hosts: dict[Key, dict[str, Node]] = {}
         self._late: list[tuple[str, str, Operation]] = []

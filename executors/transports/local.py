@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from executors.clock import Clock, SystemClock
-from executors.command import Command, Completed, Tail
+from executors.command import Command, Completed, Hear, Tail, deaf
 from executors.transport import OutcomeLost, TransportError
 
 _CHUNK_B = 64 * 1024
@@ -27,6 +27,8 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LINGER_S = 0.2
 # A partial file older than this belongs to a transfer that is gone.
 _PARTIAL_AGE_S = 3600.0
+# Longer waits than this do not fit into the kernel's calls.
+_WAIT_MAX_S = 3600.0
 
 
 class LocalTransport:
@@ -43,6 +45,10 @@ class LocalTransport:
         Past its timeout a guarded script is left alone (it records what it does, and is looked up);
         any other command is killed with its process group. Both raise OutcomeLost.
         """
+        return self.stream(command, deaf)
+
+    def stream(self, command: Command, hear: Hear) -> Completed:
+        """Runs a command; see `executors.transport.Transport.stream`."""
         try:
             child = subprocess.Popen(
                 command.argv,
@@ -58,8 +64,13 @@ class LocalTransport:
         assert child.stdout is not None
         assert child.stderr is not None
         stdout, stderr = Tail(command.output_max_b), Tail(command.output_max_b)
+        ended = False
         try:
-            ended = self._exchange(child, command, {child.stdout: stdout, child.stderr: stderr})
+            ended = self._exchange(child, command, {child.stdout: stdout, child.stderr: stderr}, hear)
+        except BaseException:
+            if not command.guarded:
+                _kill(child)
+            raise
         finally:
             for stream in (child.stdin, child.stdout, child.stderr):
                 with contextlib.suppress(OSError):
@@ -67,9 +78,7 @@ class LocalTransport:
         if ended:
             return Completed(child.returncode, stdout.value(), stderr.value())
         if not command.guarded:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            _kill(child)
         raise OutcomeLost(
             f"{command.argv[0]} did not end within {command.timeout_s:g} s",
             stdout=stdout.value(),
@@ -77,7 +86,7 @@ class LocalTransport:
         )
 
     def _exchange(
-        self, child: subprocess.Popen[bytes], command: Command, outputs: dict[IO[bytes], Tail]
+        self, child: subprocess.Popen[bytes], command: Command, outputs: dict[IO[bytes], Tail], hear: Hear
     ) -> bool:
         """Feeds stdin and drains both outputs at once; False when the timeout passed before the exit status."""
         assert child.stdin is not None
@@ -93,18 +102,22 @@ class LocalTransport:
             if pending:
                 os.set_blocking(stdin.fileno(), False)
                 selector.register(stdin, selectors.EVENT_WRITE)
-            else:
+            elif not command.open_input:
                 stdin.close()
             open_outputs = len(outputs)
             while open_outputs:
                 left_s = deadline - self._clock.monotonic()
                 if left_s <= 0:
                     return child.poll() is not None
-                for key, _ in selector.select(left_s):
+                for key, _ in selector.select(min(left_s, _WAIT_MAX_S)):
                     if key.data is not None:
-                        open_outputs -= _drain(selector, key.data, outputs[key.data])
+                        data = _drain(selector, key.data)
+                        if data:
+                            outputs[key.data].feed(data)
+                            hear(data, key.data is child.stderr)
+                        open_outputs -= data == b""
                     elif key.fileobj is stdin:
-                        pending = _feed(selector, stdin, pending)
+                        pending = _feed(selector, stdin, pending, keep=command.open_input)
                     else:
                         selector.unregister(key.fileobj)
                         deadline = min(deadline, self._clock.monotonic() + _LINGER_S)
@@ -168,8 +181,18 @@ def _exit_event(child: subprocess.Popen[bytes]) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _feed(selector: selectors.BaseSelector, stdin: IO[bytes], pending: memoryview) -> memoryview:
-    """Writes what fits; closes the input at its end, or when the command does not want the rest."""
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _feed(
+    selector: selectors.BaseSelector, stdin: IO[bytes], pending: memoryview, *, keep: bool
+) -> memoryview:
+    """Writes what fits; closes the input at its end (unless it is to be kept), or when the command does not want
+    the rest.
+    """
     try:
         pending = pending[os.write(stdin.fileno(), pending[:_CHUNK_B]) :]
     except BlockingIOError:
@@ -178,21 +201,20 @@ def _feed(selector: selectors.BaseSelector, stdin: IO[bytes], pending: memoryvie
         pending = pending[:0]  # its exit status tells
     if not pending:
         selector.unregister(stdin)
-        stdin.close()
+        if not keep:
+            stdin.close()
     return pending
 
 
-def _drain(selector: selectors.BaseSelector, stream: IO[bytes], kept: Tail) -> int:
-    """Reads what is there; 1 when the stream has ended."""
+def _drain(selector: selectors.BaseSelector, stream: IO[bytes]) -> bytes | None:
+    """Reads what is there; nothing when the stream has ended, None when there is nothing yet."""
     try:
         data = os.read(stream.fileno(), _CHUNK_B)
     except BlockingIOError:
-        return 0
-    kept.feed(data)
-    if data:
-        return 0
-    selector.unregister(stream)
-    return 1
+        return None
+    if not data:
+        selector.unregister(stream)
+    return data
 
 
 def _sweep(target: Path, oldest: float) -> None:

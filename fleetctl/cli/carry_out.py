@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fleetctl import bootstrap
 from fleetctl.cli.invocation import Invocation
 from fleetctl.cli.terminal import clean
-from fleetctl.cli.views import progress
+from fleetctl.cli.views import events, failures, progress
+from fleetctl.cli.views.event_log import EventLog
+from fleetctl.cli.views.scene import Scene
 from fleetctl.cli.views.watching import Watching
 from fleetctl.settings import Settings
 from manifests.errors import ExitCode, FleetctlError
 
 if TYPE_CHECKING:
-    from executors.registry import Access
     from fleetctl.engine.apply import Engine, Result
-    from planner.plan import FleetPlan, Plan
-
-# Enough to see why a program ended; the rest is in its log.
-LOG_LINES = 15
-# More failed nodes than this fail for the same reason.
-LOGS_MAX = 3
+    from planner.plan import Plan
 
 _HINTS = {
     ExitCode.FAILED: "every outcome is known; see where it stands with: fleetctl plan",
@@ -40,67 +37,58 @@ def carry_out(
     work: Callable[[Engine], Result],
 ) -> int:
     """Does `work` with an engine while showing progress; prints how it ended and gives the exit code."""
-    terminal = invocation.terminal
-    store = bootstrap.open_store(settings, invocation.clock, read_only=False)
-    reach = bootstrap.access(settings, invocation.clock)
+    terminal, clock = invocation.terminal, invocation.clock
+    store = bootstrap.open_store(settings, clock, read_only=False)
+    reach = bootstrap.access(settings, clock)
     try:
-        live = terminal.interactive and terminal.err.isatty()
-        with progress.shown(terminal, invocation.clock, live=live) as board:
-            watching = Watching(board, several=len(plan.fleets) > 1)
-            result = work(bootstrap.engine(settings, invocation.clock, store, watching, reach))
-        return tell(invocation, plan, result, watching.failed, reach)
+        with _events(invocation, plan) as log:
+            live = progress.wanted(invocation.environ, terminal)
+            scene = Scene(plan, clock) if live else None
+            with progress.shown(terminal, clock, live=live, scene=scene) as board:
+                watching = Watching(board, several=len(plan.fleets) > 1, scene=scene, log=log)
+                result = work(bootstrap.engine(settings, clock, store, watching, reach))
+            if log is not None:
+                log.put(events.finished(int(result.exit_code), result.summary))
+        return tell(invocation, plan, result, watching)
     finally:
         reach.close()
         store.close()
 
 
-def tell(
-    invocation: Invocation, plan: Plan, result: Result, failed: Mapping[tuple[str, str], str], reach: Access
-) -> int:
-    """Prints how it ended: success to stdout, anything else as an error with its hint and the failed nodes' logs."""
+@contextmanager
+def _events(invocation: Invocation, plan: Plan) -> Iterator[EventLog | None]:
+    """The file of `--events`, if it was asked for; the last event in it says how the command ended."""
+    if invocation.events is None:
+        yield None
+        return
+    log = EventLog(invocation.events, invocation.clock, invocation.events_count)
+    try:
+        log.put(events.started(plan))
+        yield log
+    except FleetctlError as e:
+        log.put(events.finished(int(e.exit_code), e.message))
+        raise
+    finally:
+        trouble = log.close()
+        invocation.events_count = log.count
+        if trouble:
+            invocation.terminal.say(f"{invocation.terminal.err_paint('yellow bold', 'Warning:')} {trouble}")
+
+
+def tell(invocation: Invocation, plan: Plan, result: Result, watching: Watching) -> int:
+    """Prints how it ended: success to stdout, anything else as an error, with what explains it and what to do next."""
     terminal = invocation.terminal
     if result.exit_code is ExitCode.OK:
         terminal.data(terminal.out_paint("green bold", f"Done: {clean(result.summary)}."))
         return ExitCode.OK
-    told: set[str] = set()
-    for fleet in plan.fleets:
-        nodes = [node for (name, node) in failed if name == fleet.fleet][:LOGS_MAX]
-        for node in nodes:
-            _tell_log(invocation, fleet, node, told, reach)
+    explained = failures.render(plan, watching.failures, watching.evidence, terminal.err_paint)
+    if explained:
+        terminal.say(explained)
     terminal.say(f"{terminal.err_paint('red bold', 'Error:')} {clean(result.summary)}")
     hint = _HINTS.get(result.exit_code)
     if hint:
         terminal.say(f"{terminal.err_paint('cyan', 'Hint:')} {hint}")
     return result.exit_code
-
-
-def _tell_log(invocation: Invocation, fleet: FleetPlan, node: str, told: set[str], reach: Access) -> None:
-    """The end of a failed node's output, each line marked as what the node said; the same words once."""
-    uid = next((c.uid for c in fleet.changes if c.node == node), None)
-    spec = fleet.specs.get(node)
-    if uid is None or spec is None:
-        return
-    text = _log(fleet, node, uid, reach)
-    if not text.strip() or text in told:
-        return
-    told.add(text)
-    terminal = invocation.terminal
-    terminal.say(f"The last lines of node/{fleet.fleet}/{node}'s own output:")
-    for line in clean(text).splitlines()[-LOG_LINES:]:
-        terminal.say(terminal.err_paint("dim", f"  {node} | {line}"))
-
-
-def _log(fleet: FleetPlan, node: str, uid: str, reach: Access) -> str:
-    spec = fleet.specs[node]
-    (place,) = bootstrap.places(fleet.hosts, [(spec.host, spec.substrate)], reach)
-    try:
-        reader = place.open()
-        try:
-            return reader.logs(uid, LOG_LINES)
-        finally:
-            reader.close()
-    except (FleetctlError, OSError):
-        return ""  # the failure itself was told; a log that cannot be had adds nothing to it
 
 
 def fetch_artifacts(invocation: Invocation, settings: Settings, plan: Plan) -> None:

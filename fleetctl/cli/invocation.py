@@ -33,7 +33,7 @@ class Timings:
 
 @dataclass(slots=True)
 class Invocation:
-    """One call of fleetctl. `debug` shows tracebacks; `accept_new_host_keys` trusts SSH hosts seen for the first time; `state_endpoint` is where the state's bucket is; `environ` is the process's environment."""
+    """One call of fleetctl. `debug` shows tracebacks; `accept_new_host_keys` trusts SSH hosts seen for the first time; `state_endpoint` is where the state's bucket is; `events` is where what happens is written for machines, `events_count` how much was; `environ` is the process's environment."""
 
     terminal: Terminal
     environ: Mapping[str, str]
@@ -42,6 +42,8 @@ class Invocation:
     debug: bool = False
     accept_new_host_keys: bool = False
     state_endpoint: str | None = None
+    events: str | None = None
+    events_count: int = 0
 
     @classmethod
     def of_process(cls, environ: Mapping[str, str]) -> Invocation:

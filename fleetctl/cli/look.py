@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,9 @@ from fleetctl.settings import Settings
 from manifests.errors import FleetctlError
 
 if TYPE_CHECKING:
+    from executors.driver import Reader
+    from executors.inventory import Place
+    from executors.registry import Access
     from fleetctl.ledger.ports import Lease
     from fleetctl.ledger.replay import Replayed
     from manifests.manifest import Manifests
@@ -78,6 +81,41 @@ def know(invocation: Invocation, manifests: Manifests, settings: Settings) -> Kn
 
 def observe(invocation: Invocation, known: Known, settings: Settings) -> Snapshot:
     """Looks at every host that the fleets are or were on, and probes what runs."""
+    with closing(bootstrap.access(settings, invocation.clock)) as reach:
+        return _observe(invocation, known, settings, reach, lambda place: place)
+
+
+@contextmanager
+def watching(invocation: Invocation, settings: Settings) -> Iterator[Callable[[Known], Snapshot]]:
+    """`observe` for many times: connections are kept open from one look to the next."""
+    from fleetctl.engine.look import Kept
+
+    opened: dict[tuple[str, str], Reader] = {}
+
+    def kept(place: Place) -> Place:
+        def open_once() -> Reader:
+            key = (place.host, place.substrate)
+            if key not in opened:
+                opened[key] = place.open()
+            return Kept(opened[key])
+
+        return replace(place, open=open_once)
+
+    with closing(bootstrap.access(settings, invocation.clock)) as reach:
+        try:
+            yield lambda known: _observe(invocation, known, settings, reach, kept)
+        finally:
+            for reader in opened.values():
+                reader.close()
+
+
+def _observe(
+    invocation: Invocation,
+    known: Known,
+    settings: Settings,
+    reach: Access,
+    through: Callable[[Place], Place],
+) -> Snapshot:
     from executors import inventory
 
     wanted = set(_declared(known.manifests.fleets.values()))
@@ -87,9 +125,9 @@ def observe(invocation: Invocation, known: Known, settings: Settings) -> Snapsho
             if node.spec is not None:
                 specs[node.uid] = node.spec
                 wanted.add((node.host, node.spec.substrate))
-    with invocation.timings.phase("observe"), closing(bootstrap.access(settings, invocation.clock)) as reach:
+    with invocation.timings.phase("observe"):
         return inventory.observe(
-            bootstrap.places(known.manifests.hosts, wanted, reach),
+            [through(p) for p in bootstrap.places(known.manifests.hosts, wanted, reach)],
             clock=invocation.clock,
             fleets=frozenset(known.manifests.fleets),
             specs=specs,

@@ -29,6 +29,8 @@ COMMANDS = {
     "show": "Print a saved plan.",
     "compat": "Show and ask the compatibility tables.",
     "status": "Versions, availability and health at one glance.",
+    "logs": "Show what a node has said, and follow it.",
+    "exec": "Run a command where a node lives.",
     "inventory": "Print what is really there, as a snapshot.",
     "recover": "Settle a run that was cut off.",
     "pause": "Pause a rollout: nodes under way are finished.",

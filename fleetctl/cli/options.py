@@ -45,15 +45,19 @@ def debug_option(command: Command) -> Command:
     )(command)
 
 
-_file_option = click.option(
-    "-f",
-    "--file",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="A manifest file or folder; may be repeated, later ones overlay earlier ones.",
-)
+def _file(*names: str) -> Callable[[Command], Command]:
+    return click.option(
+        *names,
+        "files",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="A manifest file or folder; may be repeated, later ones overlay earlier ones.",
+    )
+
+
+_file_option = _file("-f", "--file")
+_paths = click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 _only_state_option = click.option(
     "--state",
     default=None,
@@ -89,11 +93,20 @@ def _state_option(command: Command) -> Command:
 
 def manifest_options(command: Command) -> Command:
     """PATHS, -f, --var and --var-file."""
-    return source_options(click.argument("paths", nargs=-1, type=click.Path(path_type=Path))(command))
+    return source_options(_paths(command))
+
+
+def long_manifest_options(command: Command) -> Command:
+    """The same where -f is another option's letter."""
+    return _file("--file")(_paths(_variables(command)))
 
 
 def source_options(command: Command) -> Command:
     """-f, --var and --var-file: for commands whose arguments are no manifests."""
+    return _file_option(_variables(command))
+
+
+def _variables(command: Command) -> Command:
     for decorate in (
         debug_option,
         click.option(
@@ -111,7 +124,6 @@ def source_options(command: Command) -> Command:
             metavar="K=V",
             help="A variable; wins over files; may be repeated.",
         ),
-        _file_option,
     ):
         command = decorate(command)
     return command
@@ -128,7 +140,7 @@ def place_options(command: Command) -> Command:
         debug_option,
         _state_option,
         _file_option,
-        click.argument("paths", nargs=-1, type=click.Path(path_type=Path)),
+        _paths,
     ):
         command = decorate(command)
     return command
@@ -139,21 +151,22 @@ def _accept_new_host_keys(ctx: click.Context, param: click.Parameter, value: boo
     ctx.find_root().obj.accept_new_host_keys |= value
 
 
-def state_options(command: Command) -> Command:
-    """--state, --parallelism and --accept-new-host-keys."""
-    for decorate in (
+def host_options(command: Command) -> Command:
+    """--state and --accept-new-host-keys."""
+    return _state_option(
         click.option(
             "--accept-new-host-keys",
             is_flag=True,
             expose_value=False,
             callback=_accept_new_host_keys,
             help="Trust SSH hosts that are seen for the first time, and remember their keys.",
-        ),
-        parallelism_option,
-        _state_option,
-    ):
-        command = decorate(command)
-    return command
+        )(command)
+    )
+
+
+def state_options(command: Command) -> Command:
+    """--state, --parallelism and --accept-new-host-keys."""
+    return parallelism_option(host_options(command))
 
 
 target_option = click.option(
@@ -168,6 +181,23 @@ approved_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The saved plan that was approved; whatever would do anything else is refused (exit 7).",
+)
+
+
+def _events(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    del param
+    invocation: Invocation = ctx.find_root().obj
+    invocation.events = value
+    if value == "-":
+        invocation.terminal.give_stdout_away()
+
+
+events_option = click.option(
+    "--events",
+    metavar="FILE",
+    expose_value=False,
+    callback=_events,
+    help="Append what happens to FILE, one JSON object a line; - is stdout.",
 )
 approve_option = click.option("--auto-approve", is_flag=True, help="Do not ask: for machines.")
 
@@ -218,6 +248,16 @@ def sources(
         variables=dict(_variable(v) for v in variables),
         var_files=var_files,
     )
+
+
+def duration_s(option: str, text: str) -> float:
+    """What an option says of a time, in seconds. Raises UsageError."""
+    from manifests.schema.base import duration_ms
+
+    try:
+        return duration_ms(text) / 1000
+    except ValueError as e:
+        raise click.UsageError(f"{option} {text!r}: {e}") from e
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ def verb_command(verb: str, short: str, text: str) -> click.Command:
     @click.command(name=verb, short_help=short, help=text)
     @options.place_options
     @options.parallelism_option
+    @options.events_option
     @click.option(
         "--fleet", default=None, metavar="NAME", help="Which fleet, where several have an open run."
     )

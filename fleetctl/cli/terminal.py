@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TextIO
 
 # Escape sequences whole, then what is left of control characters, and the marks that reorder text on a screen.
@@ -73,6 +76,7 @@ class Terminal:
     interactive: bool
     guard: Callable[[str], str] | None = None
     _closed: set[int] = field(default_factory=set)
+    _owed: Callable[[], None] | None = None
 
     @classmethod
     def of_process(cls, environ: Mapping[str, str]) -> Terminal:
@@ -91,6 +95,15 @@ class Terminal:
         """Writes to stdout, with a newline at the end if there is none."""
         self._write(self.out, text if text.endswith("\n") or not text else text + "\n")
 
+    @property
+    def out_closed(self) -> bool:
+        """Whether nobody reads stdout any more."""
+        return id(self.out) in self._closed
+
+    def owe(self, action: Callable[[], None]) -> None:
+        """Has this done before the next word is written: it may have to wait for the terminal, as that word has to."""
+        self._owed = action
+
     def data_bytes(self, data: bytes) -> None:
         """Writes bytes to stdout, past the text layer."""
         self.flush()
@@ -104,6 +117,22 @@ class Terminal:
         """Writes a line to stderr, at once."""
         self._write(self.err, (text if self.guard is None else self.guard(text)) + "\n")
         self.flush()
+
+    def give_stdout_away(self) -> None:
+        """Somebody else writes to stdout from now on (`--events -`): what was data is talk."""
+        self.out, self.out_paint = self.err, self.err_paint
+
+    def err_writer(self) -> Callable[[str], None]:
+        """What writes text to stderr past the stream's own buffer and lock, for a thread that may be stuck in it: a
+        terminal that is stopped must hold up that thread and nobody else. It raises OSError when the end is gone.
+        """
+        self.flush()
+        return _direct(self.err)
+
+    def out_writer(self) -> Callable[[str], None]:
+        """The same for stdout."""
+        self.flush()
+        return _direct(self.out)
 
     def ask(self, question: str) -> str | None:
         """One line from the person; None at the end of input. KeyboardInterrupt passes."""
@@ -126,6 +155,10 @@ class Terminal:
     def _write(self, stream: TextIO, text: str) -> None:
         if id(stream) in self._closed:
             return
+        if self._owed is not None:
+            action, self._owed = self._owed, None
+            with suppress(OSError):
+                action()
         try:
             stream.write(text)
         except BrokenPipeError:
@@ -137,6 +170,24 @@ class Terminal:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, stream.fileno())
         os.close(devnull)
+
+
+def _direct(stream: TextIO) -> Callable[[str], None]:
+    try:
+        fd = stream.fileno()
+    except (OSError, ValueError):  # no file behind it
+        return partial(print, end="", file=stream)
+    encoding = stream.encoding or "utf-8"
+
+    def write(text: str) -> None:
+        data = text.encode(encoding, "backslashreplace")
+        while data:
+            try:
+                data = data[os.write(fd, data) :]
+            except BlockingIOError:  # somebody else made it non-blocking
+                select.select([], [fd], [])
+
+    return write
 
 
 def _lenient(stream: TextIO | None) -> TextIO:

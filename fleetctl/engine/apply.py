@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from executors.clock import Clock
 from executors.driver import Resolve
 from executors.hooks import Hooks
-from fleetctl.engine import preconditions
+from fleetctl.engine import preconditions, standing
 from fleetctl.engine.events import Report
 from fleetctl.engine.hands import Drivers, Fetch, Hands, Observe, references
 from fleetctl.engine.judging import Judge
@@ -175,10 +175,14 @@ def _run(
         try:
             loop = Loop(rollout, engine.store, lease, hands, pool, engine.clock, engine.observer)
             loop.append((started,))
-            engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}"))
+            facts = {"run": identity.run, "command": started["command"], "resumed": resumed is not None}
+            facts["done"] = standing.done(rollout)
+            engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}", facts=facts))
             finish = loop.run()
         finally:
             pool.close()
+    ended = {"run": identity.run, "result": finish.result, "exit_code": int(finish.exit_code)}
+    engine.observer.on_report(fleet.fleet, Report("finished", None, finish.summary, facts=ended))
     return FleetResult(fleet.fleet, identity.run, finish.result, finish.exit_code, finish.summary)
 
 

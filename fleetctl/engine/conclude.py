@@ -23,7 +23,8 @@ def conclude(rollout: Rollout, out: list[Effect], now_s: float) -> bool:
         else:
             _finish(rollout, "interrupted", rollout.interrupted, "interrupted; every outcome is known", out)
         return True
-    if rollout.go_on or (rollout.may_begin and (rollout.begin or rollout.phases)):
+    # What a failed node has left is gone once a way back begins, so that is waited for.
+    if rollout.go_on or rollout.examining or (rollout.may_begin and (rollout.begin or rollout.phases)):
         return False
     if rollout.unsettled:
         _unknown(rollout, out)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import asdict
 
-from fleetctl.engine import controls, operate, verify
+from fleetctl.engine import controls, operate, standing, verify
 from fleetctl.engine.conclude import conclude
 from fleetctl.engine.events import (
     Controlled,
     Effect,
     Event,
+    Examined,
     Finish,
     Journal,
     Performed,
@@ -25,7 +27,7 @@ from fleetctl.engine.events import (
     Wake,
 )
 from fleetctl.engine.gates import begin_what_may, want_sample
-from fleetctl.engine.progress import fail, halt, succeed
+from fleetctl.engine.progress import fail, halt, step_facts, succeed
 from fleetctl.engine.rollout import Halt, Rollout, Status, StepState
 from fleetctl.ledger import entries
 from fleetctl.ledger.operations import State
@@ -55,10 +57,13 @@ def on_event(rollout: Rollout, event: Event) -> list[Effect]:
             _signalled(rollout, event, out)
         case Controlled():
             controls.on_controlled(rollout, event.verb, event.who, out)
+        case Examined():
+            _examined(rollout, event, out)
         case Ticked():
             pass
     if not rollout.finished:
         _go(rollout, out, event.now_s)
+    standing.tell(rollout, out)
     return out
 
 
@@ -79,11 +84,20 @@ def _staged(rollout: Rollout, event: Staged | Told, out: list[Effect]) -> None:
     if state.status is not Status.RUNNING:
         return
     if isinstance(event, Told):
-        out.append(Report("answer", None, event.text))
+        out.append(Report("answer", None, event.text, facts={"host": state.step.host}))
     elif event.error is None:
         succeed(rollout, state, out, event.now_s)
     else:
         fail(rollout, state, event.error, out, event.now_s)
+
+
+def _examined(rollout: Rollout, event: Examined, out: list[Effect]) -> None:
+    rollout.examining -= 1
+    found = event.evidence
+    ended = "" if found.exit_code is None else f", exit status {found.exit_code}"
+    detail = f": {found.detail}" if found.detail else ""
+    text = f"it is {found.state or 'not to be seen'}{ended}{detail}"
+    out.append(Report("evidence", event.node, text, facts=asdict(found)))
 
 
 def _sampled(rollout: Rollout, event: Sampled, out: list[Effect]) -> None:
@@ -182,7 +196,8 @@ def _stage(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) 
     state.status, state.begun_s = Status.RUNNING, now_s
     rollout.running[state.key] = state
     pin, *more = state.spec.pins
-    out.append(Report("step", None, f"bringing {pin.name} to {state.step.host}", since_s=now_s))
+    text = f"bringing {pin.name} to {state.step.host}"
+    out.append(Report("step", None, text, now_s, step_facts(state, "begun")))
     out.append(Stage(state.key, state.step.host, state.spec.substrate, pin, tuple(more)))
 
 

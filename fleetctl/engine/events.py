@@ -7,7 +7,7 @@ in who performs the effects. Times are seconds of the engine's monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from executors.driver import Operation, ProbeResult, ProbeTarget
@@ -17,7 +17,7 @@ from fleetctl.ledger.entries import Body
 from fleetctl.ledger.operations import By
 from manifests.errors import ExitCode
 from planner.observed import Snapshot
-from planner.spec import ArtifactPin
+from planner.spec import ArtifactPin, NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,28 @@ class Controlled:
     now_s: float
 
 
-Event = Started | Staged | Told | Performed | Probed | Sampled | Ticked | Signalled | Controlled
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A failed node as it was found right after. `state` and `detail` are words of its place (`exited`, `out of
+    memory`), `log` the end of its own output as it stands there: text from elsewhere, to be cleaned by whoever shows it.
+    """
+
+    state: str = ""
+    exit_code: int | None = None
+    detail: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a failed node's place says of it: its state, how it ended, its last words."""
+
+    node: str
+    evidence: Evidence
+    now_s: float
+
+
+Event = Started | Staged | Told | Performed | Probed | Sampled | Ticked | Signalled | Controlled | Examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +178,16 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Examine:
+    """Find out what a failed node has left: its state and its last words, before anything else is done to it."""
+
+    node: str
+    uid: str
+    host: str
+    spec: NodeSpec
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """Send a tick at this time, if nothing happens before."""
 
@@ -165,12 +196,13 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tell whoever watches. `waiting` names what is waited for since `since_s`, if anything."""
+    """Tell whoever watches: in words, and as `facts` for machines (see `fleetctl.engine.observer`)."""
 
     kind: str
     node: str | None
     text: str
     since_s: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,4 +215,4 @@ class Finish:
     settled: bool = True
 
 
-Effect = Journal | Stage | Perform | Lookup | Probe | Sample | Wake | Report | Finish
+Effect = Journal | Stage | Perform | Lookup | Probe | Sample | Examine | Wake | Report | Finish

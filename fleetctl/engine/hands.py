@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
@@ -12,7 +12,21 @@ from executors.driver import Driver, DriverError, ProbeResult, Resolve
 from executors.hooks import HookCall, HookPlace, Hooks
 from executors.outcome import Outcome, rejected, unknown
 from executors.transport import OutcomeLost, TransportError
-from fleetctl.engine.events import Lookup, Perform, Performed, Probe, Probed, Sampled, Stage, Staged, Told
+from fleetctl.engine.events import (
+    Evidence,
+    Examine,
+    Examined,
+    Lookup,
+    Perform,
+    Performed,
+    Probe,
+    Probed,
+    Sampled,
+    Stage,
+    Staged,
+    Told,
+)
+from fleetctl.engine.mask import Mask
 from fleetctl.ledger.operations import By
 from fleetctl.ledger.ports import Lease, LeaseLost, Leases
 from manifests.errors import FleetctlError
@@ -21,6 +35,10 @@ from manifests.secret import Secret
 from planner.observed import HealthState, ObservedHost, Snapshot
 from planner.spec import ArtifactPin, NodeSpec, SecretUse
 
+EXAMINED_LINES = 15
+"""Enough to see why a program ended; the rest is in its log."""
+EXAMINED_MAX_B = 16 * 1024
+"""What of these lines is carried on, however long they are."""
 Drivers = Callable[[Host, str], Driver]
 """Makes the driver of a host and substrate; may raise FleetctlError."""
 Fetch = Callable[[ArtifactPin], Path]
@@ -48,6 +66,7 @@ class Hands:
     hooks: Hooks | None = None
     made: dict[tuple[str, str], Driver] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
+    mask: Mask = field(default_factory=Mask)
 
     def driver(self, host: str, substrate: str) -> Driver:
         """The driver of a place; raises FleetctlError when it cannot be used."""
@@ -134,9 +153,27 @@ class Hands:
     def probe(self, effect: Probe) -> Probed:
         try:
             result = self.driver(effect.host, effect.substrate).probe(effect.target)
+            result = replace(result, detail=self.mask(result.detail))
         except (FleetctlError, OSError) as e:
             result = ProbeResult(HealthState.UNKNOWN, str(e))
         return Probed(effect.step, effect.serial, result, self.clock.monotonic())
+
+    def examine(self, effect: Examine, fleet: str) -> Examined:
+        """What a failed node has left. A place that does not answer has left nothing."""
+        seen, log = None, ""
+        try:
+            self.secrets(effect.spec)  # to know what must not be repeated
+            driver = self.driver(effect.host, effect.spec.substrate)
+            log = self.mask(driver.logs(effect.uid, EXAMINED_LINES))[-EXAMINED_MAX_B:]
+            host = driver.observe(frozenset({fleet}))
+            seen = next((n for n in host.nodes if n.uid == effect.uid), None)
+        except (FleetctlError, OSError):
+            pass  # the failure itself was told; what cannot be had adds nothing to it
+        if seen is None:
+            evidence = Evidence(log=log)
+        else:
+            evidence = Evidence(seen.state.value, seen.exit_code, self.mask(seen.detail), log)
+        return Examined(effect.node, evidence, self.clock.monotonic())
 
     def sample(
         self, fleet: str, places: frozenset[tuple[str, str]], specs: Mapping[str, NodeSpec]
@@ -156,9 +193,15 @@ class Hands:
 
     def secrets(self, spec: NodeSpec) -> dict[str, Secret]:
         """The values of the spec's references, resolved now."""
-        return {ref: self.resolve(ref) for ref in references(spec)}
+        values = {ref: self.resolve(ref) for ref in references(spec)}
+        self.mask.learn(values.values())
+        return values
 
     def _performed(self, step: str, attempt: int, outcome: Outcome, by: By) -> Performed:
+        # Only what is for people: an instance is compared, and has to stay what it is.
+        log = outcome.evidence.get("log")
+        said = {"log": self.mask(log)} if isinstance(log, str) else {}
+        outcome = replace(outcome, detail=self.mask(outcome.detail), evidence={**outcome.evidence, **said})
         return Performed(step, attempt, outcome, by, self.clock.monotonic())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from executors.clock import Clock
+from executors.command import Hear
 from executors.driver import Driver, ProbeResult, ProbeTarget, Reader
 from executors.inventory import Place, observe
 from fleetctl.engine.hands import Observe
@@ -13,7 +14,7 @@ from planner.observed import ObservedHost, Snapshot
 from planner.spec import NodeSpec
 
 
-class _Kept:
+class Kept:
     """A reader whose connection outlives the look."""
 
     def __init__(self, reader: Reader) -> None:
@@ -27,6 +28,9 @@ class _Kept:
 
     def logs(self, uid: str, lines: int) -> str:
         return self._reader.logs(uid, lines)
+
+    def follow(self, uid: str, lines: int, hear: Hear) -> None:
+        self._reader.follow(uid, lines, hear)
 
     def close(self) -> None:
         """Left open."""
@@ -48,6 +52,6 @@ def _opener(reader: Driver | FleetctlError) -> Callable[[], Reader]:
     def open_reader() -> Reader:
         if isinstance(reader, FleetctlError):
             raise reader
-        return _Kept(reader)
+        return Kept(reader)
 
     return open_reader

@@ -13,6 +13,7 @@ from fleetctl.engine.events import (
     Controlled,
     Effect,
     Event,
+    Examine,
     Finish,
     Journal,
     Lookup,
@@ -152,6 +153,8 @@ class Loop:
             case Sample():
                 work: Callable[[], Event] = partial(hands.sample, self._fleet, self._places, self._specs())
                 pool.submit(Lane.LOOK, work)
+            case Examine():
+                pool.submit(Lane.LOOK, partial(hands.examine, effect, self._fleet))
             case Wake():
                 self._wake_s = effect.at_s
             case Report():

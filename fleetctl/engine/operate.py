@@ -11,7 +11,7 @@ from dataclasses import replace
 from executors.outcome import Outcome, OutcomeState
 from fleetctl.engine.asking import asked, record, request
 from fleetctl.engine.events import Effect, Finish, Journal, Lookup, Perform, Performed, Report
-from fleetctl.engine.progress import fail, halt, succeed
+from fleetctl.engine.progress import fail, halt, step_facts, succeed
 from fleetctl.engine.rollout import Halt, NodeState, Rollout, Status, StepState
 from fleetctl.ledger import entries
 from fleetctl.ledger.operations import (
@@ -73,7 +73,8 @@ def dispatch(rollout: Rollout, state: StepState, out: list[Effect], now_s: float
     bodies.append(entries.operation(_moved(rollout, state, State.DISPATCHED, By.ENGINE)))
     out.append(Journal(tuple(bodies)))
     _begin(rollout, state, now_s)
-    out.append(Report("step", state.step.node, f"{state.step.kind.value} begins", since_s=now_s))
+    text = f"{state.step.kind.value} begins"
+    out.append(Report("step", state.step.node, text, now_s, step_facts(state, "begun")))
     out.append(Perform(state.key, state.step.host, operation))
 
 
@@ -123,7 +124,7 @@ def on_performed(rollout: Rollout, event: Performed, out: list[Effect]) -> None:
         bodies += _performed(rollout, state, outcome, now_s)
     out.append(Journal(tuple(bodies)))
     if to is State.SUCCEEDED:
-        _report(state, f"{state.step.kind.value} done", out)
+        _report(state, f"{state.step.kind.value} done", "done", out)
         succeed(rollout, state, out, now_s)
     elif moved.not_performed and event.by is By.LOOKUP and state.attempt < ATTEMPTS_MAX:
         if rollout.interrupted is not None:
@@ -169,7 +170,7 @@ def _unknown(rollout: Rollout, state: StepState, event: Performed, out: list[Eff
     if state.record.state is State.DISPATCHED:
         moved = _moved(rollout, state, State.UNKNOWN, By.ANSWER, _evidence(event.outcome))
         out.append(Journal((entries.operation(moved),)))
-        _report(state, f"{state.step.kind.value}: the answer was lost; looking it up", out)
+        _report(state, f"{state.step.kind.value}: the answer was lost; looking it up", "lost", out)
     if state.lookups < len(LOOKUP_DELAYS_S):
         delay_s = LOOKUP_DELAYS_S[state.lookups]
         state.lookups += 1
@@ -237,5 +238,5 @@ def _evidence(outcome: Outcome) -> dict[str, str | int | None]:
     return evidence
 
 
-def _report(state: StepState, text: str, out: list[Effect]) -> None:
-    out.append(Report("step", state.step.node, text))
+def _report(state: StepState, text: str, how: str, out: list[Effect]) -> None:
+    out.append(Report("step", state.step.node, text, facts=step_facts(state, how)))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from fleetctl.engine.events import Effect, Journal, Report
+from typing import Any
+
+from executors.health import described as probe_words
+from fleetctl.engine.events import Effect, Examine, Journal, Report
 from fleetctl.engine.rollout import Halt, NodeState, Rollout, Status, StepState
 from fleetctl.ledger import entries
 from manifests.errors import ExitCode
@@ -15,6 +18,8 @@ def succeed(rollout: Rollout, state: StepState, out: list[Effect], now_s: float)
     node = state.node
     if node is None:
         rollout.progress_s = now_s  # artifacts are brought before the clock of the nodes runs
+        if state.step.kind is StepKind.STAGE:
+            out.append(Report("step", None, f"brought to {state.step.host}", facts=step_facts(state, "done")))
     else:
         if state.step.kind is StepKind.VERIFY:
             _healthy(rollout, state, node, out, now_s)
@@ -34,9 +39,9 @@ def fail(rollout: Rollout, state: StepState, why: str, out: list[Effect], now_s:
     rollout.sample_after_s = now_s
     _end(rollout, state, Status.FAILED)
     name = state.step.node or state.step.host
-    out.append(
-        Report("failed", state.step.node, f"{state.step.kind.value} on {state.step.host} failed: {why}")
-    )
+    text = f"{state.step.kind.value} on {state.step.host} failed: {why}"
+    out.append(Report("failed", state.step.node, text, facts=_failed_facts(state, why, now_s)))
+    _examine(rollout, state, out)
     if state.node is None:
         what = f"{state.step.kind.value} on {state.step.host}: {why}"
         _fail_dependents(rollout, state, what)
@@ -54,6 +59,35 @@ def fail(rollout: Rollout, state: StepState, why: str, out: list[Effect], now_s:
     _advance_phase(rollout, out)
 
 
+def step_facts(state: StepState, how: str) -> dict[str, Any]:
+    """What a step's reports say for machines; `how` is begun, done or lost."""
+    step = state.step
+    facts: dict[str, Any] = {"step": step.kind.value, "host": step.host, "state": how}
+    if step.node is not None:
+        facts |= {"generation": step.generation, "attempt": state.attempt}
+    return facts
+
+
+def _failed_facts(state: StepState, why: str, now_s: float) -> dict[str, Any]:
+    facts: dict[str, Any] = {"step": state.step.kind.value, "host": state.step.host, "why": why}
+    if state.step.kind is StepKind.VERIFY and state.spec is not None:
+        waited_s = round(now_s - state.begun_s, 3)
+        facts |= {"probe": probe_words(state.spec), "answer": state.last_answer, "waited_s": waited_s}
+    return facts
+
+
+def _examine(rollout: Rollout, state: StepState, out: list[Effect]) -> None:
+    """Has a look at what the failed node has left, before a way back replaces it. A node that was never
+    touched has left nothing, and more than a few fail for the same reason.
+    """
+    node = state.node
+    if node is None or not node.touched or state.spec is None or rollout.examined >= EXAMINED_MAX:
+        return
+    rollout.examined += 1
+    rollout.examining += 1
+    out.append(Examine(node.name, node.uid, state.step.host, state.spec))
+
+
 def halt(rollout: Rollout, reason: Halt, out: list[Effect]) -> None:
     """Nothing new is begun from here on; the gravest reason is the one that is told."""
     before = rollout.halt
@@ -62,7 +96,8 @@ def halt(rollout: Rollout, reason: Halt, out: list[Effect]) -> None:
     if before is None or _GRAVITY.index(reason.result) > _GRAVITY.index(before.result):
         rollout.halt = reason
     if before is None:
-        out.append(Report("halt", None, f"stopping: {reason.reason}"))
+        facts = {"result": reason.result}
+        out.append(Report("halt", None, f"stopping: {reason.reason}", facts=facts))
 
 
 def canary_done(rollout: Rollout, out: list[Effect]) -> None:
@@ -77,6 +112,8 @@ def canary_done(rollout: Rollout, out: list[Effect]) -> None:
         out.append(Report("wait", None, text, since_s=rollout.now_s))
 
 
+EXAMINED_MAX = 3
+"""Failed nodes whose place is asked what they have left; more fail for the same reason."""
 WAITS_FOR_PROMOTION = "the canary is healthy; waiting for `fleetctl promote`"
 _GRAVITY = ("aborted", "failed", "stale", "unknown")
 
@@ -86,9 +123,9 @@ def _healthy(rollout: Rollout, state: StepState, node: NodeState, out: list[Effe
     rollout.set_available(node, True, now_s)
     out.append(Journal((entries.node_healthy(node.uid, state.step.generation, state.key),)))
     took_s = now_s - state.begun_s
-    out.append(
-        Report("healthy", node.name, f"healthy after {took_s:.1f} s ({state.last_answer or 'running'})")
-    )
+    answer = state.last_answer or "running"
+    facts = {"took_s": round(took_s, 3), "answer": answer}
+    out.append(Report("healthy", node.name, f"healthy after {took_s:.1f} s ({answer})", facts=facts))
 
 
 def _end(rollout: Rollout, state: StepState, status: Status) -> None:

@@ -27,6 +27,7 @@ def restore(rollout: Rollout, run: Run) -> None:
             rollout.halt = Halt("failed", ExitCode.FAILED, entry["reason"])
             revert.prepare(rollout, entry["way"], full=entry.get("full", False))
             _restore(rollout, run)
+    rollout.examining = 0  # what failed before was examined by the run that was cut off, or by nobody
 
 
 def _restore(rollout: Rollout, run: Run) -> None:

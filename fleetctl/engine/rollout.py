@@ -175,6 +175,9 @@ class Rollout:
     gave_up: bool = False
     told: str = ""
     finished: bool = False
+    examined: int = 0
+    examining: int = 0
+    shown: tuple[object, ...] = ()
     progress_s: float = 0.0
     now_s: float = 0.0
     sampled_s: float = float("-inf")

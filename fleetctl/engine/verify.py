@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from executors.driver import ProbeTarget
+from executors.health import described as probe_words
 from fleetctl.engine.events import Effect, Probe, Probed, Report
 from fleetctl.engine.gates import want_sample
-from fleetctl.engine.progress import fail, succeed
+from fleetctl.engine.progress import fail, step_facts, succeed
 from fleetctl.engine.rollout import Rollout, Status, StepState
 from planner.observed import HealthState, NodeState
 
@@ -23,7 +24,10 @@ def begin(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -
     state.deadline_s = now_s + state.step.deadline_ms / 1000
     rollout.running[state.key] = state
     rollout.timer(state.deadline_s, "deadline", state.key)
-    out.append(Report("step", node.name, "waiting for health", since_s=now_s))
+    facts = step_facts(state, "begun") | {"deadline_s": state.step.deadline_ms / 1000}
+    if state.spec is not None:
+        facts["probe"] = probe_words(state.spec)
+    out.append(Report("step", node.name, "waiting for health", now_s, facts))
     ask(state, out)
 
 
@@ -43,11 +47,14 @@ def on_probed(rollout: Rollout, event: Probed, out: list[Effect]) -> None:
         return
     assert state.spec is not None
     health, now_s = state.spec.health, event.now_s
+    good = event.result.state in GOOD
     if event.result.detail != state.last_answer:
-        out.append(Report("answer", state.step.node, event.result.detail))
+        passed = state.passed + 1 if good else 0
+        facts = {"state": event.result.state.value, "passed": passed, "wanted": health.success}
+        out.append(Report("answer", state.step.node, event.result.detail, facts=facts))
     state.last_answer = event.result.detail
     wait_s = health.interval / 1000
-    if event.result.state in GOOD:
+    if good:
         state.passed += 1
         if state.passed >= health.success and state.passed_s is None:
             state.passed_s = now_s
@@ -67,8 +74,9 @@ def on_probed(rollout: Rollout, event: Probed, out: list[Effect]) -> None:
 def on_deadline(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
     """It took too long."""
     waited_s = now_s - state.begun_s
-    last = f"; the last answer was: {state.last_answer}" if state.last_answer else ""
-    fail(rollout, state, f"not healthy after {waited_s:.0f} s{last}", out, now_s)
+    probe = "" if state.spec is None else f" ({probe_words(state.spec)})"
+    last = f"; the last answer was: {state.last_answer}" if state.last_answer else "; it never answered"
+    fail(rollout, state, f"not healthy after {waited_s:.0f} s{probe}{last}", out, now_s)
 
 
 def on_sampled(rollout: Rollout, begun_s: float, out: list[Effect], now_s: float) -> None:

@@ -1,7 +1,8 @@
 """The nodes' program: a small HTTP server, made into one artifact per version and behaviour.
 
 Raw sockets keep its start quick. Behaviours: `good`; `exits` (ends at once with status 3); `sick` (answers 503 on
-/health); `gated` (the same until the file $GATE is there); `stubborn` (ignores SIGTERM).
+/health); `stubborn` (ignores SIGTERM);
+`gated:PATH` (as `sick` until there is a file PATH followed by its port).
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def serve(connection):
         status, body = "200 OK", VERSION
         if line == "/health":
             body = "ok"
-            shut = BEHAVIOUR == "gated" and not os.path.exists(os.environ["GATE"])
-            if BEHAVIOUR == "sick" or shut:
+            closed = BEHAVIOUR.startswith("gated:") and not os.path.exists(f"{BEHAVIOUR[6:]}{port}")
+            if BEHAVIOUR == "sick" or closed:
                 status, body = "503 Service Unavailable", "sick as a parrot"
         elif line == "/greeting":
             body = os.environ.get("GREETING", "")

@@ -25,7 +25,7 @@ class Person:
         self.screen = ""
         self._master, slave = pty.openpty()
         ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        environment = {**workspace.environment(env), "TERM": "xterm-256color"}
+        environment = {**workspace.environment(), "TERM": "xterm-256color", **env}
         if "NO_COLOR" not in env:
             environment.pop("NO_COLOR")
         self.process = subprocess.Popen(
@@ -88,8 +88,12 @@ class Person:
             data = os.read(self._master, 65536)
         except OSError:  # the other end is closed
             return False
+        self._took(data)
         self.screen += data.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)
+
+    def _took(self, data: bytes) -> None:
+        """For those who look at the bytes themselves."""
 
 
 def _own_terminal() -> None:

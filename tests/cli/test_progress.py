@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -93,7 +95,10 @@ def test_failed_nodes_are_remembered_with_their_reason() -> None:
     board = Board(Hand(), lambda line: None)
     watching = Watching(board, several=True)
     watching.on_report("hello", Report("failed", "web-0", "start failed:\nno \x1b[31mport"))
-    assert watching.failed == {("hello", "web-0"): "start failed: no port"}
+    watching.on_report("hello", Report("failed", "web-0", "once more"))
+    assert {key: r.text for key, r in watching.failures.items()} == {
+        ("hello", "web-0"): "start failed:\nno \x1b[31mport"
+    }
 
 
 def test_the_live_view_draws_on_a_terminal_and_leaves_what_happened() -> None:
@@ -103,3 +108,71 @@ def test_the_live_view_draws_on_a_terminal_and_leaves_what_happened() -> None:
         board.end("k")
         board.note("healthy", "green", "web-0")
     assert "00:00:00 web-0: healthy" in err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("environ", "live"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "CI": "false"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "xterm", "CI": "true"}, False),
+        ({"TERM": "dumb"}, False),
+        ({}, False),
+    ],
+)
+def test_a_picture_is_drawn_only_where_one_is_wanted(environ: dict[str, str], live: bool) -> None:
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as err:
+        assert progress.wanted(environ, Terminal(err, err, PLAIN, PLAIN, interactive=True)) is live
+    os.close(master)
+    assert not progress.wanted(
+        environ, Terminal(io.StringIO(), io.StringIO(), PLAIN, PLAIN, interactive=True)
+    )
+
+
+def test_a_writer_that_is_stuck_holds_up_nobody_and_says_what_it_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lines past the backlog are counted; they are renderings, not events."""
+    monkeypatch.setattr(progress, "BACKLOG_MAX", 10)
+    stuck, released = threading.Event(), threading.Event()
+
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            stuck.set()
+            released.wait(30)
+            return super().write(text)
+
+    err = Slow()
+    spoken = Terminal(io.StringIO(), err, PLAIN, PLAIN, interactive=False)
+    with progress.shown(spoken, Hand(), live=False) as board:
+        board.note("first")
+        assert stuck.wait(10)
+        for n in range(25):
+            board.note(f"line {n}")
+        released.set()
+    said = err.getvalue()
+    assert "first" in said
+    assert "line 9\n" in said
+    assert "line 10\n" not in said
+    assert "15 lines left out: the terminal did not take them in time" in said
+
+
+def test_a_terminal_that_takes_nothing_at_the_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.05)
+    released = threading.Event()
+
+    class Stopped(io.StringIO):
+        def write(self, text: str) -> int:
+            released.wait(30)
+            return super().write(text)
+
+    err = Stopped()
+    with progress.shown(
+        Terminal(io.StringIO(), err, PLAIN, PLAIN, interactive=False), Hand(), live=False
+    ) as board:
+        board.note("nobody reads this in time")
+    assert err.getvalue() == ""
+    released.set()

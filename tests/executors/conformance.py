@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from executors.driver import ProbeTarget
+from executors.command import deaf
+from executors.driver import DriverError, ProbeTarget
 from executors.outcome import Outcome
 from planner.observed import HealthState, NodeState
 from planner.plan import Precondition, StepKind
@@ -116,6 +117,47 @@ class Conformance:
         answer = node.driver.probe(ProbeTarget(UID, spec, node.seen().instance))
         assert answer.state is HealthState.FAILING
         assert "exit" in answer.detail
+
+    # --- output and commands --------------------------------------------------------------------------------
+
+    def test_the_log_is_followed_as_it_grows(self, node: Node, place: Place) -> None:
+        """What was there comes first, then what comes; whoever has heard enough ends it by raising."""
+        node.run()
+        wait_for(lambda: node.driver.logs(UID, 5) != "", "the log is there")
+        heard = bytearray()
+        spoken = threading.Event()
+
+        class Enough(Exception):
+            pass
+
+        def hear(data: bytes, error: bool) -> None:
+            heard.extend(data)
+            if b"word" in heard:
+                raise Enough
+            if not spoken.is_set():
+                spoken.set()
+                place.speak(UID, "a word")
+
+        with pytest.raises(Enough):
+            node.driver.follow(UID, 5, hear)
+        before, _, _ = bytes(heard).partition(b"word")
+        assert before.strip(), "what was there before came first"
+
+    def test_a_command_gives_its_output_errors_and_exit_status(self, node: Node, place: Place) -> None:
+        node.run()
+        argv = place.command(7, "said aloud", "said aside")
+        heard: list[tuple[bytes, bool]] = []
+        status = node.driver.execute(UID, argv, lambda data, error: heard.append((data, error)), 30.0)
+        out = b"".join(data for data, error in heard if not error)
+        err = b"".join(data for data, error in heard if error)
+        assert (status, out.strip(), err.strip()) == (7, b"said aloud", b"said aside")
+
+    def test_nothing_is_run_or_followed_where_there_is_no_node(self, node: Node, place: Place) -> None:
+        argv = place.command(0, "x", "y")
+        with pytest.raises(DriverError):
+            node.driver.execute(UID, argv, deaf, 30.0)
+        with pytest.raises(DriverError):
+            node.driver.follow(UID, 5, deaf)
 
     def test_replacement_runs_the_next_generation(self, node: Node, place: Place) -> None:
         node.run()

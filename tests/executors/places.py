@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import shlex
 import shutil
 import signal
 import socket
 import sys
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +83,14 @@ class Place(Protocol):
 
     def data_kept(self, uid: str) -> bool: ...
 
+    def speak(self, uid: str, text: str) -> None:
+        """Lets the running node say something that ends with this text."""
+        ...
+
+    def command(self, status: int, out: str, err: str) -> tuple[str, ...]:
+        """A command that says this on both of its outputs and ends with this exit status."""
+        ...
+
     def cut_off(self, operation: Operation) -> None:
         """Lets the effect begin on the host and be killed before it acts."""
         ...
@@ -123,6 +134,19 @@ def seen(driver: Driver, uid: str) -> ObservedNode | None:
     host = driver.observe(frozenset())
     assert host.reachable, host.error
     return next((n for n in host.nodes if n.uid == uid), None)
+
+
+def shell_command(status: int, out: str, err: str) -> tuple[str, ...]:
+    """A command of POSIX sh."""
+    return ("sh", "-c", f"echo {shlex.quote(out)}; echo {shlex.quote(err)} >&2; exit {status}")
+
+
+def speak_over_http(address: str, port: int, text: str) -> None:
+    """Asks the node's server to say something."""
+    with urllib.request.urlopen(
+        f"http://{address}:{port}/say/{urllib.parse.quote(text)}", timeout=10
+    ) as answer:
+        assert answer.status == 200
 
 
 class HostPlace:
@@ -194,6 +218,12 @@ class HostPlace:
 
     def data_kept(self, uid: str) -> bool:
         return (self.root / "nodes" / uid / "data" / "starts").exists()
+
+    def speak(self, uid: str, text: str) -> None:
+        speak_over_http("127.0.0.1", self.port, text)
+
+    def command(self, status: int, out: str, err: str) -> tuple[str, ...]:
+        return shell_command(status, out, err)
 
     def cut_off(self, operation: Operation) -> None:
         self.run_cut(
@@ -271,6 +301,14 @@ class SimulatedPlace:
 
     def data_kept(self, uid: str) -> bool:
         return self.world.node(uid).data_kept
+
+    def speak(self, uid: str, text: str) -> None:
+        self.world.node(uid).log.append(text)
+
+    def command(self, status: int, out: str, err: str) -> tuple[str, ...]:
+        argv = shell_command(status, out, err)
+        self.world.answers[argv] = (status, f"{out}\n".encode(), f"{err}\n".encode())
+        return argv
 
     def cut_off(self, operation: Operation) -> None:
         self.world.trouble.append(Trouble(Fault.LOST_MIDDLE))

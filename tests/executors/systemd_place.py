@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 
 from executors.command import Command
@@ -12,12 +13,12 @@ from executors.host.driver import HostDriver
 from executors.transport import Transport
 from manifests.schema.fleet import Data, Drain, Health, HttpProbe
 from planner.spec import ArtifactPin, FileSpec, NodeSpec, SecretUse
-from tests.executors.places import SECRETS
+from tests.executors.places import SECRETS, shell_command
 
 # A node out of what every host has: busybox's httpd for the probe, shell for the rest.
 SERVER = b"""#!/bin/sh
 printf x >>"$DATA/starts"
-trap 'printf x >>"$DATA/reloads"' HUP
+trap 'printf x >>"$DATA/reloads"; cat "$DATA/say" 2>/dev/null' HUP
 trap 'echo drained; kill "$child"; exit 0' TERM
 [ -z "$STUBBORN" ] || trap '' TERM
 if [ -n "$EXIT" ]; then
@@ -105,6 +106,15 @@ class SystemdPlace:
 
     def data_kept(self, uid: str) -> bool:
         return self.sh(f"ls {ROOT}/nodes/{uid}/data/starts 2>/dev/null; true") != ""
+
+    def speak(self, uid: str, text: str) -> None:
+        self.sh(
+            f"echo {shlex.quote(text)} >{ROOT}/nodes/{uid}/data/say; "
+            f"systemctl kill -s HUP --kill-who=main {self.unit(uid)}"
+        )
+
+    def command(self, status: int, out: str, err: str) -> tuple[str, ...]:
+        return shell_command(status, out, err)
 
     def cut_off(self, operation: Operation) -> None:
         self.run_cut(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from executors.command import deaf
 from executors.docker.driver import DockerDriver
 from executors.docker.engine import client
-from executors.driver import Driver, Operation, ProbeTarget
+from executors.driver import Driver, DriverError, Operation, ProbeTarget
+from executors.transport import OutcomeLost
 from executors.transports.local import LocalTransport
 from manifests.digest import sha256
 from manifests.schema.container import Container
@@ -19,7 +22,7 @@ from planner.observed import HealthState, NodeState
 from planner.plan import StepKind
 from planner.spec import ArtifactPin, FileSpec, NodeSpec, SecretUse
 from tests.executors.conformance import CREATE, DESTROY, RELOAD, START, STOP, UID, Conformance
-from tests.executors.places import Node, Place, free_port
+from tests.executors.places import Node, Place, free_port, shell_command
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.images import node_image
 
@@ -88,6 +91,12 @@ class DockerPlace:
     def data_kept(self, uid: str) -> bool:
         return f"fleetctl-{uid}-data" in self.engine.out("volume", "ls", "-q").split()
 
+    def speak(self, uid: str, text: str) -> None:
+        self.engine.docker("exec", f"fleetctl-{uid}", "sh", "-c", f"echo {shlex.quote(text)} >/proc/1/fd/1")
+
+    def command(self, status: int, out: str, err: str) -> tuple[str, ...]:
+        return shell_command(status, out, err)
+
     def cut_off(self, operation: Operation) -> None:
         raise AssertionError("one call to the engine has no middle")
 
@@ -115,6 +124,21 @@ class TestDocker(Conformance):
         place = DockerPlace(docker_engine, archive)
         yield place
         place.close()
+
+    def test_a_command_past_its_time_is_given_up_and_one_in_a_stopped_container_refused(
+        self, node: Node, place: Place
+    ) -> None:
+        """The engine ends no command, and says nothing while it runs: the wait is ours to bound."""
+        node.run()
+        with pytest.raises(OutcomeLost) as lost:
+            node.driver.execute(UID, ("sleep", "600"), deaf, 0.3)
+        assert "may still run in the container" in (lost.value.hint or "")
+        assert node.driver.execute(UID, ("true",), deaf, 30.0) == 0, "the connection is as good as before"
+        assert node.driver.execute(UID, ("no-such-program",), deaf, 30.0) in (126, 127)
+        node.do(STOP)
+        with pytest.raises(DriverError) as stopped:
+            node.driver.execute(UID, ("true",), deaf, 30.0)
+        assert stopped.value.code == "docker.not_running"
 
     def test_an_exit_at_once_is_told_with_its_status_and_last_words(self, node: Node, place: Place) -> None:
         """The engine starts it again and again; what counts is that no probe of it passes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from executors.command import OUTPUT_MAX_B, Command
+from executors.command import OUTPUT_MAX_B, UNBOUNDED_S, Command
 from executors.transport import OutcomeLost, TransportError
 from executors.transports.local import LocalTransport
 from tests.executors.places import wait_for
@@ -161,3 +161,27 @@ def test_connect_reaches_a_listener_and_reports_a_refusal() -> None:
         LOCAL.connect("127.0.0.1", port, 5).close()
     with pytest.raises(ConnectionRefusedError):
         LOCAL.connect("127.0.0.1", port, 5)
+
+
+def test_output_is_heard_as_it_comes_and_who_stops_listening_ends_the_command(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    script = f"echo $$ >{mark}; echo one; sleep 600"
+
+    class Enough(Exception):
+        pass
+
+    def hear(data: bytes, error: bool) -> None:
+        assert (data, error) == (b"one\n", False)
+        raise Enough
+
+    with pytest.raises(Enough):
+        LocalTransport().stream(Command(("sh", "-c", script), timeout_s=UNBOUNDED_S), hear)
+    assert not Path(f"/proc/{mark.read_text().strip()}").exists()
+
+
+def test_an_input_that_is_kept_open_ends_with_the_command() -> None:
+    heard = bytearray()
+    done = LocalTransport().stream(
+        Command(("sh", "-c", "head -c 2; echo done"), b"ab", open_input=True), lambda d, _: heard.extend(d)
+    )
+    assert (done.status, done.stdout, bytes(heard)) == (0, b"abdone\n", b"abdone\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from executors.clock import Clock
-from executors.command import OUTPUT_MAX_B, Completed
+from executors.command import OUTPUT_MAX_B, Completed, Hear, deaf
 from executors.transport import OutcomeLost
 from executors.transports.ssh.become import Dialogue, Phase
 from executors.transports.ssh.errors import BecomeError
@@ -56,7 +56,8 @@ class Bounded:
 class Session:
     """Follows one command to its exit status.
 
-    `password` is sent when sudo asks for it (only with `dialogue`). Raises OutcomeLost when no exit status
+    `password` is sent when sudo asks for it (only with `dialogue`). `hear` is told the output as it comes; with
+    `open_input` the input's end is not sent. Raises OutcomeLost when no exit status
     came within the deadline or at all, and BecomeError when the command was not started.
     """
 
@@ -67,6 +68,8 @@ class Session:
     timeout_s: float
     dialogue: Dialogue | None = None
     password: str | None = None
+    hear: Hear = deaf
+    open_input: bool = False
     out: Bounded = field(default_factory=Bounded)
     err: Bounded = field(default_factory=Bounded)
     unsent: bytes = b""
@@ -107,15 +110,18 @@ class Session:
         while self.channel.recv_ready():
             data = self.channel.recv(_CHUNK_B)
             self.out.add(data)
+            self.hear(data, False)
             moved = True
         while self.channel.recv_stderr_ready():
             data = self.channel.recv_stderr(_CHUNK_B)
             moved = True
             if self.dialogue is not None and self.dialogue.phase is not Phase.STARTED:
-                if self.dialogue.feed(data) is Phase.STARTED:
-                    self.err.add(self.dialogue.rest)
-            else:
+                if self.dialogue.feed(data) is not Phase.STARTED:
+                    continue
+                data = self.dialogue.rest
+            if data:
                 self.err.add(data)
+                self.hear(data, True)
         return moved
 
     def _sudo_is_through(self, elapsed_s: float) -> bool:
@@ -141,7 +147,8 @@ class Session:
             if not self.unsent:
                 self.unsent = self.stdin.read(_CHUNK_B)
                 if not self.unsent:
-                    self.channel.shutdown_write()
+                    if not self.open_input:
+                        self.channel.shutdown_write()
                     return True
             sent = self.channel.send(self.unsent)
             if sent == 0:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from executors.clock import Clock
-from executors.command import Command, Completed
+from executors.command import Command, Completed, Hear, deaf
 from executors.transport import OutcomeLost, TransportError
 from executors.transports.ssh import config, known_hosts, upload
 from executors.transports.ssh.become import BecomeTokens, Dialogue, wrap
@@ -96,7 +96,10 @@ class SshTransport:
     def run(self, command: Command) -> Completed:
         return self._execute(command, io.BytesIO(command.stdin))
 
-    def _execute(self, command: Command, stdin: BinaryIO) -> Completed:
+    def stream(self, command: Command, hear: Hear) -> Completed:
+        return self._execute(command, io.BytesIO(command.stdin), hear)
+
+    def _execute(self, command: Command, stdin: BinaryIO, hear: Hear = deaf) -> Completed:
         become = self._ssh.become
         dialogue: Dialogue | None = None
         if become is None:
@@ -118,6 +121,8 @@ class SshTransport:
                 command.timeout_s,
                 dialogue,
                 password,
+                hear,
+                command.open_input,
             ).run()
 
     def put(self, source: BinaryIO, size_b: int, digest: str, path: str, mode: int = 0o644) -> None:

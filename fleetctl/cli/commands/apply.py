@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @options.plan_options
 @options.approved_option
 @options.approve_option
+@options.events_option
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -17,6 +17,7 @@ from manifests.errors import ExitCode
 @options.target_option
 @options.approved_option
 @options.approve_option
+@options.events_option
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -17,6 +17,7 @@ from manifests.errors import ExitCode
 @options.state_options
 @click.option("--accept-downtime", is_flag=True, help="Also where the floor would not be kept.")
 @options.approve_option
+@options.events_option
 @click.pass_obj
 def command(
     invocation: Invocation,

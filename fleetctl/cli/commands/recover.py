@@ -16,6 +16,7 @@ from manifests.errors import ExitCode
 @options.place_options
 @options.parallelism_option
 @options.approve_option
+@options.events_option
 @click.pass_obj
 def command(
     invocation: Invocation,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--fleet", default=None, metavar="NAME", help="Which fleet, where the manifests have several.")
 @click.option("--accept-downtime", is_flag=True, help="Allow a way back that is declared full.")
 @options.approve_option
+@options.events_option
 @click.pass_obj
 def command(
     invocation: Invocation,

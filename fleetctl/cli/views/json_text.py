@@ -11,9 +11,9 @@ from manifests.diagnostics import Diagnostic
 FORMAT_VERSION = "1.0"
 
 
-def render(document: object) -> str:
+def render(document: object, *, one_line: bool = False) -> str:
     """JSON text, keys in the order given."""
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(document, indent=None if one_line else 2, ensure_ascii=False)
 
 
 def diagnostics_document(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,13 +13,18 @@ from fleetctl.cli.views import table
 from fleetctl.cli.views.runs_text import ending
 from fleetctl.ledger.ports import Lease
 from fleetctl.ledger.replay import Run
+from planner.compare import differing
+from planner.frame import ROOT_DEFAULT
 from planner.observed import NodeState, ObservedNode, Snapshot
-from planner.recorded import Recorded
+from planner.recorded import Recorded, RecordedNode
+from planner.spec import fields
 
-FORMAT_VERSION = "1.0"
+FORMAT_VERSION = "1.1"
 # More than this of an answer from elsewhere breaks the table.
 DETAIL_COLUMNS_MAX = 60
 INSTANCE_COLUMNS_MAX = 24
+# More nodes than this are counted in one line.
+DRIFT_MAX = 4
 
 _STYLES = {
     "running": "green",
@@ -34,7 +39,9 @@ _STYLES = {
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node, from what was seen and what is recorded. `state` may also be `missing` or `unseen`."""
+    """One node, from what was seen and what is recorded. `state` may also be `missing` or `unseen`; `drift` names the
+    fields that are not as fleetctl left them.
+    """
 
     name: str
     uid: str
@@ -49,6 +56,7 @@ class NodeStatus:
     available: bool
     detail: str
     recorded: bool
+    drift: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +77,17 @@ class FleetStatus:
 
 
 def fleet_status(
-    fleet: str, snapshot: Snapshot, recorded: Recorded, runs: Sequence[Run], lease: Lease | None
+    fleet: str,
+    snapshot: Snapshot,
+    recorded: Recorded,
+    runs: Sequence[Run],
+    lease: Lease | None,
+    roots: Mapping[str, str | None],
 ) -> FleetStatus:
-    """Puts together what was seen of a fleet and what is recorded of it; pure."""
+    """Puts together what was seen of a fleet and what is recorded of it; pure. `roots` are those of the hosts."""
     seen = {n.uid: (h.name, n) for h in snapshot.hosts for n in h.nodes if n.fleet == fleet}
     down = {h.name: h.error or "it does not answer" for h in snapshot.hosts if not h.reachable}
-    nodes = [_of_observed(host, node, recorded) for host, node in seen.values()]
+    nodes = [_of_observed(host, node, recorded, roots.get(host)) for host, node in seen.values()]
     for node in recorded.live().values():
         if node.uid not in seen:
             state, detail = ("unseen", down[node.host]) if node.host in down else ("missing", "")
@@ -106,7 +119,7 @@ def fleet_status(
     )
 
 
-def _of_observed(host: str, node: ObservedNode, recorded: Recorded) -> NodeStatus:
+def _of_observed(host: str, node: ObservedNode, recorded: Recorded, root: str | None) -> NodeStatus:
     known = recorded.nodes.get(node.uid)
     detail = node.detail
     if node.exit_code is not None and not detail:
@@ -125,7 +138,18 @@ def _of_observed(host: str, node: ObservedNode, recorded: Recorded) -> NodeStatu
         available=node.available,
         detail=detail,
         recorded=known is not None and not known.destroyed,
+        drift=_drift(node, known, root),
     )
+
+
+def _drift(node: ObservedNode, known: RecordedNode | None, root: str | None) -> tuple[str, ...]:
+    """The fields that differ from what was placed. Secrets are compared by reference: their values are not asked for."""
+    if known is None or known.destroyed or known.spec is None or not node.fields:
+        return ()
+    spec = known.spec
+    reasons, _ = differing(fields(spec, {}), node, spec, spec, root or ROOT_DEFAULT)
+    other = node.version != spec.version or node.digest != spec.artifact.digest
+    return (*(["release"] if other else []), *sorted(r.field for r in reasons))
 
 
 def _natural(name: str) -> tuple[str, int]:
@@ -151,6 +175,9 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
     if status.cordoned:
         hosts = ", ".join(f"host/{host}" for host in status.cordoned)
         lines.append(paint("yellow", f"  Cordoned, so nothing is started there: {hosts}"))
+    drifted = [n for n in status.nodes if n.drift]
+    if drifted:
+        lines.append(paint("yellow", f"  Changed outside of fleetctl: {_changed(drifted)}"))
     if status.running is not None:
         holder = status.running.holder
         lines.append(
@@ -189,6 +216,13 @@ def _fleet(status: FleetStatus, now: datetime, paint: Paint) -> str:
             header, rows = header[:-1], [r[:-1] for r in rows]
         lines += _painted(table.render(header, rows, indent="  "), rows, paint)
     return "\n".join(lines)
+
+
+def _changed(nodes: Sequence[NodeStatus]) -> str:
+    """`web-0 (env.GREETING), web-1 (files.conf/app.txt)`, and how many more."""
+    shown = [f"{n.name} ({one_line(', '.join(n.drift))[:DETAIL_COLUMNS_MAX]})" for n in nodes[:DRIFT_MAX]]
+    more = len(nodes) - DRIFT_MAX
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _row(n: NodeStatus, now: datetime) -> list[str]:
@@ -240,6 +274,7 @@ def document(fleets: Iterable[FleetStatus], taken_at: str) -> dict[str, Any]:
                 "available": f.available,
                 "versions": dict(sorted(Counter(n.version or "?" for n in f.nodes).items())),
                 "unreachable": dict(f.unreachable),
+                "drifted": sum(bool(n.drift) for n in f.nodes),
                 "unknown": list(f.unknown),
                 "cordoned": list(f.cordoned),
                 "under_way": None if f.running is None else f.running.holder.run,

@@ -116,11 +116,11 @@ def story(s3: S3, comments: Forge, tmp_path: Path) -> Iterator[Story]:
 
 
 def fleet(story: Story, version: str, **values: Any) -> str:
-    """Commits the fleet at a version; nodes of 1.1.0 are healthy once the gate is there."""
+    """Commits the fleet at a version; a node of 1.1.0 is healthy once its gate is there."""
     workspace = story.repository.workspace
-    workspace.release("1.1.0", "gated")
+    workspace.release("1.1.0", f"gated:{story.path}/gate-")
     workspace.write("policy.yaml", POLICY)
-    env = f"{{GREETING: {values.pop('greeting', 'hello')}, GATE: {story.path}/gate}}"
+    env = f"{{GREETING: {values.pop('greeting', 'hello')}}}"
     workspace.fleet(version, reserve=0, env=env, deadline="5m", **values)
     return story.repository.commit(f"hello {version}")
 
@@ -170,7 +170,8 @@ def test_a_change_from_the_pull_request_to_the_running_fleet(story: Story) -> No
     assert "fleetctl recover" in ran.log
 
     # A third runner, which has neither the plan nor the commit, recovers it.
-    (story.path / "gate").touch()
+    for port in story.repository.workspace.ports:
+        (story.path / f"gate-{port}").touch()
     machine, checkout = story.runner(first)
     ran = machine.action(checkout, PUSH, **{**story.inputs, "command": "recover"})
     assert ran.code == 0, str(ran)

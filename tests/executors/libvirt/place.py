@@ -20,6 +20,7 @@ from manifests.schema.host import Host, Libvirt
 from planner.spec import ArtifactPin, NodeSpec
 from tests.executors.libvirt import nodes
 from tests.executors.libvirt.dry import believed
+from tests.executors.places import shell_command
 
 HOST = Host(api_version="fleetctl/v1", kind="Host", name="vm", libvirt=Libvirt(uri="test:///default"))
 
@@ -92,6 +93,12 @@ class LibvirtPlace:
 
     def data_kept(self, uid: str) -> bool:
         return self.keeper._pool.volume(self.keeper._connection.get(), names.data(uid, "store")) is not None
+
+    def speak(self, uid: str, text: str) -> None:
+        raise AssertionError("a domain of the test hypervisor says nothing")
+
+    def command(self, status: int, out: str, err: str) -> tuple[str, ...]:
+        return shell_command(status, out, err)
 
     def cut_off(self, operation: Operation) -> None:
         raise AssertionError("one call to libvirt has no middle")

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
-from executors.driver import ProbeTarget
+from executors.command import deaf
+from executors.driver import DriverError, ProbeTarget
 from planner.observed import HealthState, NodeState
 from planner.plan import StepKind
 from tests.executors.conformance import ADOPT, CREATE, DESTROY, RELOAD, START, STOP, UID, Conformance
@@ -68,6 +69,16 @@ class TestLibvirt(Conformance):
         before = node.seen()
         assert node.do(RELOAD, generation=2).code == "libvirt.needs_restart"
         assert node.seen() == before
+
+    @pytest.mark.skip(reason="the test hypervisor has no console; test_real.py follows a real one")
+    def test_the_log_is_followed_as_it_grows(self, node: Node, place: Place) -> None: ...
+
+    def test_a_command_gives_its_output_errors_and_exit_status(self, node: Node, place: Place) -> None:
+        """There is no guest, so no agent answers, and that is said; test_real.py runs commands in a real one."""
+        node.run()
+        with pytest.raises(DriverError) as refused:
+            node.driver.execute(UID, place.command(7, "x", "y"), deaf, 5.0)
+        assert refused.value.code == "libvirt.no_agent"
 
     @pytest.mark.parametrize("effect", [CREATE, START, STOP, DESTROY, ADOPT])
     def test_lookup_finds_an_effect_whose_answer_was_lost(self, node: Node, effect: StepKind) -> None:

@@ -16,6 +16,7 @@ pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
 from executors import registry
+from executors.command import deaf
 from executors.driver import DriverError, ProbeTarget
 from executors.libvirt import connection, domains, kept, names
 from executors.libvirt.driver import LibvirtDriver
@@ -405,6 +406,27 @@ def until(condition: Callable[[], object], what: str, timeout_s: float = SOON_S)
     wait_until(lambda: bool(condition()), what, timeout_s=timeout_s)
 
 
+class Enough(Exception):
+    pass
+
+
+def _console_is_followed(driver: LibvirtDriver) -> None:
+    """What was on it comes first; what the guest writes then comes soon after."""
+    heard = bytearray()
+
+    def hear(data: bytes, error: bool) -> None:
+        asked = bool(heard)
+        heard.extend(data)
+        if b"a word" in heard:
+            raise Enough
+        if not asked:
+            driver.execute(UID, ("/bin/sh", "-c", "echo a word >/dev/ttyS0"), deaf, 30.0)
+
+    with pytest.raises(Enough):
+        driver.follow(UID, 5, hear)
+    assert b"serves port" in bytes(heard).partition(b"a word")[0]
+
+
 def test_a_guest_is_found_probed_and_asked_to_stop(
     driver: LibvirtDriver, libvirt_lab: LibvirtLab, leases: str, tmp_path: Path
 ) -> None:
@@ -472,6 +494,11 @@ def test_a_guest_is_found_probed_and_asked_to_stop(
         "exit status 3: no",
     )
     assert driver.probe(ProbeTarget(UID, of, "domain 999.x")).state is HealthState.FAILING
+    heard: list[tuple[bytes, bool]] = []
+    argv = ("/bin/sh", "-c", "echo aloud; echo aside >&2; exit 7")
+    assert driver.execute(UID, argv, lambda data, error: heard.append((data, error)), 30.0) == 7
+    assert heard == [(b"aloud\n", False), (b"aside\n", True)]
+    _console_is_followed(driver)
     by_agent = driver._connection.read(
         lambda c: driver._found(domains.find(c, UID, driver._libvirt), "agent")
     )

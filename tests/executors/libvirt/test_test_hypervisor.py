@@ -16,7 +16,8 @@ pytest.importorskip("libvirt", reason="pip install 'fleetctl[libvirt]'")
 pytest.importorskip("pycdlib", reason="pip install 'fleetctl[libvirt]'")
 
 from executors import registry
-from executors.driver import Driver, ProbeTarget
+from executors.command import deaf
+from executors.driver import Driver, DriverError, ProbeTarget
 from executors.libvirt import definition, kept, names
 from executors.libvirt.connection import Connection
 from executors.libvirt.driver import LibvirtDriver
@@ -241,6 +242,21 @@ def test_acting_on_what_is_not_there_is_an_answer(driver: LibvirtDriver) -> None
     assert do(driver, STOP).code == "libvirt.gone"
     assert do(driver, DESTROY).code == "libvirt.gone"
     assert driver.probe(ProbeTarget(UID, pinned())).state is HealthState.FAILING
+
+
+def test_a_guest_without_an_agent_takes_no_command_and_says_what_is_missing(driver: LibvirtDriver) -> None:
+    with pytest.raises(DriverError) as gone:
+        driver.execute(UID, ("true",), deaf, 5.0)
+    assert gone.value.code == "libvirt.absent"
+    do(driver, CREATE)
+    with pytest.raises(DriverError) as off:
+        driver.execute(UID, ("true",), deaf, 5.0)
+    assert off.value.code == "libvirt.not_running"
+    do(driver, START)
+    with pytest.raises(DriverError) as deaf_guest:
+        driver.execute(UID, ("true",), deaf, 5.0)
+    assert deaf_guest.value.code == "libvirt.no_agent"
+    assert "qemu-guest-agent" in (deaf_guest.value.hint or "")
 
 
 def test_a_strangers_domain_is_left_alone(driver: LibvirtDriver) -> None:

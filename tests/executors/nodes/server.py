@@ -44,7 +44,10 @@ def main() -> None:
         client, _ = listener.accept()
         with client:
             request = client.recv(4096).split(b" ")
-            found = request[1:2] == [b"/health"]
+            path = request[1].decode() if len(request) > 1 else ""
+            if path.startswith("/say/"):
+                print(path.removeprefix("/say/").replace("%20", " "), flush=True)
+            found = path == "/health" or path.startswith("/say/")
             body = b"ok\n" if found else b"no such thing\n"
             status = b"200 OK" if found else b"404 Not Found"
             client.sendall(b"HTTP/1.0 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))

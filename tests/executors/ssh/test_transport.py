@@ -17,7 +17,7 @@ import paramiko
 import pytest
 
 from executors.clock import SystemClock
-from executors.command import OUTPUT_MAX_B, Command
+from executors.command import OUTPUT_MAX_B, UNBOUNDED_S, Command
 from executors.transport import OutcomeLost, TransportError
 from executors.transports.ssh.connection import parse_jump
 from executors.transports.ssh.errors import AuthenticationError, BecomeError, HostKeyChanged, HostKeyUnknown
@@ -472,3 +472,34 @@ def test_a_unix_socket_of_the_host_is_reached_through_the_connection(
             assert answer == message[::-1]
         transport.close()
         assert not path.exists()
+
+
+@pytest.mark.ssh
+def test_output_is_heard_as_it_comes_and_who_stops_listening_ends_the_command_on_the_host(
+    sshd: LoopbackSshd,
+) -> None:
+    """The command ends with its input, which stays open exactly as long as somebody listens."""
+    transport = _real(sshd)
+    heard: dict[bool, bytes] = {False: b"", True: b""}
+
+    class Enough(Exception):
+        pass
+
+    def hear(data: bytes, error: bool) -> None:
+        heard[error] += data
+        if all(part.endswith(b"\n") for part in heard.values()):
+            raise Enough
+
+    script = "echo $$; echo aside >&2; cat >/dev/null"
+    command = Command(("/bin/sh", "-c", script), timeout_s=UNBOUNDED_S, open_input=True)
+    try:
+        with pytest.raises(Enough):
+            transport.stream(command, hear)
+        process = Path(f"/proc/{int(heard[False])}")
+        until = time.monotonic() + 30
+        while process.exists():
+            assert time.monotonic() < until, "the command goes on although nobody listens"
+            time.sleep(0.02)
+    finally:
+        transport.close()
+    assert heard[True] == b"aside\n"
