@@ -48,6 +48,7 @@ COMMANDS = {
     "gc": "Remove artifacts that nothing needs any more.",
     "state": "Move, verify, back up, restore and compact a state.",
     "store": "Find out whether an object store can keep a state.",
+    "explain": "Say what a key of a manifest means.",
     "schema": "Print the JSON Schema of the manifests, for editors.",
 }
 
