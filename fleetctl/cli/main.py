@@ -28,6 +28,7 @@ COMMANDS = {
     "apply": "Carry out a plan, after showing it and asking.",
     "review": "Show what a change of the manifests would do.",
     "show": "Print a saved plan.",
+    "graph": "Draw a plan's steps and waves, as DOT or Mermaid.",
     "compat": "Show and ask the compatibility tables.",
     "status": "Versions, availability and health at one glance.",
     "inventory": "Print what is really there, as a snapshot.",
