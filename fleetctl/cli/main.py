@@ -31,6 +31,7 @@ COMMANDS = {
     "graph": "Draw a plan's steps and waves, as DOT or Mermaid.",
     "compat": "Show and ask the compatibility tables.",
     "status": "Versions, availability and health at one glance.",
+    "drift": "Show what changed outside of fleetctl.",
     "inventory": "Print what is really there, as a snapshot.",
     "recover": "Settle a run that was cut off.",
     "pause": "Pause a rollout: nodes under way are finished.",
