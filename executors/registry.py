@@ -127,6 +127,22 @@ def hooks_here(root: Path) -> Hooks:
     return RecordedHooks(LocalTransport(environ=os.environ), Layout(str(root.absolute())))
 
 
+def image_digest(host: Host, reference: str, access: Access | None = None) -> str:
+    """The digest that an image's NAME:TAG has in its registry now, asked through a host's engine. Raises DriverError."""
+    with _installed(host):
+        from executors.docker.images import digest_of_tag
+
+        make, transport = _engine(host, access or Access())
+        try:
+            api = make()
+            try:
+                return digest_of_tag(api, reference)
+            finally:
+                api.close()
+        finally:
+            transport.close()
+
+
 def _root(host: Host) -> str:
     from executors.host.layout import DEFAULT_ROOT
 

@@ -24,6 +24,7 @@ from manifests.errors import ExitCode, FleetctlError
 COMMANDS = {
     "validate": "Check manifests without looking at any host.",
     "fmt": "Lay manifests out in one style; keeps comments.",
+    "pin": "Pin sources by digest in Release documents.",
     "plan": "Show what apply would do; touches nothing.",
     "apply": "Carry out a plan, after showing it and asking.",
     "review": "Show what a change of the manifests would do.",
