@@ -13,13 +13,16 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from fleetctl.cli.invocation import Invocation, Terminated
 from fleetctl.version import __version__
 from manifests.errors import ExitCode, FleetctlError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "validate": "Check manifests without looking at any host.",
@@ -52,6 +55,7 @@ COMMANDS = {
     "state": "Move, verify, back up, restore and compact a state.",
     "store": "Find out whether an object store can keep a state.",
     "explain": "Say what a key of a manifest means.",
+    "completion": "Print the completion script of a shell.",
     "schema": "Print the JSON Schema of the manifests, for editors.",
 }
 
@@ -81,6 +85,15 @@ class LazyGroup(click.Group):
             meant = f" Did you mean {near[0]!r}?" if near else ""
             raise click.UsageError(f"There is no command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The commands by their names here; click would import each to ask whether it is hidden."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"\[[^\]]*\]")
 
 
 @click.command(short_help="Say what a key of a manifest means.")
-@click.argument("key", metavar="KEY", required=False)
+@click.argument("key", metavar="KEY", required=False, shell_complete=completion.keys)
 @options.format_option("human", "json")
 @options.debug_option
 @click.pass_obj

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 @click.command(short_help="Go back to what was last healthy before the newest rollout.")
 @options.manifest_options
 @options.state_options
-@click.option("--fleet", default=None, metavar="NAME", help="Which fleet, where the manifests have several.")
+@click.option(
+    "--fleet",
+    default=None,
+    metavar="NAME",
+    shell_complete=completion.fleets,
+    help="Which fleet, where the manifests have several.",
+)
 @click.option("--accept-downtime", is_flag=True, help="Allow a way back that is declared full.")
 @options.approve_option
 @click.pass_obj
