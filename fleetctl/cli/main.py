@@ -43,6 +43,7 @@ COMMANDS = {
     "promote": "Let a rollout go on after its canary.",
     "abort": "End a rollout where it stands.",
     "settle": "Say by hand what became of an effect.",
+    "move": "Give a node or a group another name.",
     "unlock": "Take a fleet's lock from a holder that is gone.",
     "audit": "Prove and export the journal.",
     "rollback": "Go back to what was last healthy before the newest rollout.",
