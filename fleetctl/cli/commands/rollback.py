@@ -68,7 +68,7 @@ def command(
         return ExitCode.OK
     carry_out.check_files(plan)
     carry_out.fetch_artifacts(invocation, settings, plan)
-    approval.approve(terminal, "Go back?", auto=auto_approve, losses=plan_text.losses(plan))
+    approval.approve_plan(terminal, plan, "Go back?", auto=auto_approve)
     code = carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, "rollback"))
     if code == ExitCode.OK:
         terminal.say("The manifests still want what was undone: change them before the next apply.")
