@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from executors.checkup import Check
 from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
 from executors.hooks import Hooks
@@ -127,20 +128,42 @@ def hooks_here(root: Path) -> Hooks:
     return RecordedHooks(LocalTransport(environ=os.environ), Layout(str(root.absolute())))
 
 
+def examine(host: Host, substrate: Substrate | str, access: Access | None = None) -> list[Check]:
+    """What `doctor` finds on this host; changes nothing. Raises DriverError, TransportError and OutcomeLost."""
+    access = access or Access()
+    with _installed(host):
+        match substrate:
+            case "host":
+                from executors.host.examine import examine as of_host
+
+                with closing(_transport(host, access)) as transport:
+                    return of_host(transport, _root(host), host.supervisor, access.clock)
+            case "docker":
+                from executors.docker.examine import examine as of_engine
+
+                make, transport = _engine(host, access)
+                with closing(transport):
+                    return of_engine(make, access.clock)
+            case "qemu":
+                from executors.libvirt.connection import Connection
+                from executors.libvirt.examine import examine as of_libvirt
+
+                settings, uri, transport = _libvirt(host, access)
+                with closing(transport):
+                    connection = Connection(f"host/{host.name}", uri, access.clock, settings.timeout / 1000)
+                    return of_libvirt(connection, settings.pool, settings.pool_path)
+            case _:
+                raise _unknown(host, substrate)
+
+
 def image_digest(host: Host, reference: str, access: Access | None = None) -> str:
     """The digest that an image's NAME:TAG has in its registry now, asked through a host's engine. Raises DriverError."""
     with _installed(host):
         from executors.docker.images import digest_of_tag
 
         make, transport = _engine(host, access or Access())
-        try:
-            api = make()
-            try:
-                return digest_of_tag(api, reference)
-            finally:
-                api.close()
-        finally:
-            transport.close()
+        with closing(transport), closing(make()) as api:
+            return digest_of_tag(api, reference)
 
 
 def _root(host: Host) -> str:

@@ -37,6 +37,7 @@ COMMANDS = {
     "status": "Versions, availability and health at one glance.",
     "drift": "Show what changed outside of fleetctl.",
     "inventory": "Print what is really there, as a snapshot.",
+    "doctor": "Check hosts, rights, clocks and state, with the fix.",
     "recover": "Settle a run that was cut off.",
     "pause": "Pause a rollout: nodes under way are finished.",
     "resume": "Go on with a paused rollout.",
