@@ -14,6 +14,7 @@ from executors.checkup import Check
 from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
 from executors.hooks import Hooks
+from executors.foreign import Foreign
 from executors.transport import Transport
 from manifests.schema.host import Host, Libvirt
 from manifests.schema.release import Substrate
@@ -154,6 +155,22 @@ def examine(host: Host, substrate: Substrate | str, access: Access | None = None
                     return of_libvirt(connection, settings.pool, settings.pool_path)
             case _:
                 raise _unknown(host, substrate)
+
+
+def foreign(host: Host, substrate: Substrate, name: str, access: Access | None = None) -> Foreign:
+    """A container or a systemd unit that fleetctl did not make. Raises NotThere, DriverError, TransportError."""
+    access = access or Access()
+    with _installed(host):
+        if substrate == "docker":
+            from executors.docker.foreign import look as look_at_container
+
+            make, transport = _engine(host, access)
+            with closing(transport):
+                return look_at_container(make, host.name, name)
+        from executors.host.foreign import look as look_at_unit
+
+        with closing(_transport(host, access)) as transport:
+            return look_at_unit(transport, host.name, name)
 
 
 def image_digest(host: Host, reference: str, access: Access | None = None) -> str:

@@ -44,6 +44,7 @@ COMMANDS = {
     "promote": "Let a rollout go on after its canary.",
     "abort": "End a rollout where it stands.",
     "settle": "Say by hand what became of an effect.",
+    "import": "Adopt what runs into a manifest and the ledger.",
     "move": "Give a node or a group another name.",
     "unlock": "Take a fleet's lock from a holder that is gone.",
     "audit": "Prove and export the journal.",
