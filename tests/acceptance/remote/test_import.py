@@ -102,7 +102,9 @@ def test_a_unit_is_read_from_what_runs(systemd_hosts: HostLab, tmp_path: Path) -
         assert group["process"]["command"][-3:] == ["{{ artifact.path }}", "--mode", "slow"]
         assert group["process"]["env"] == {"MODE": "slow", "WORDS": "a b"}
         assert "systemctl disable --now foreign.service" in written.out
-        missing = fleetctl(tmp_path, "import", "unit/h1/nothing", "--fleet", "x", "--version", "1.0.0", "-f", "host.yaml")
+        missing = fleetctl(
+            tmp_path, "import", "unit/h1/nothing", "--fleet", "x", "--version", "1.0.0", "-f", "host.yaml"
+        )
         assert missing.code == 1 and "has no unit nothing.service" in missing.err
     finally:
         systemd_hosts.exec("h1", "systemctl stop foreign.service; rm -f /etc/systemd/system/foreign.service")
