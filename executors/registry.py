@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from executors.checkup import Check
 from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
-from executors.hooks import Hooks
 from executors.foreign import Foreign
+from executors.hooks import Hooks
 from executors.transport import Transport
 from manifests.schema.host import Host, Libvirt
 from manifests.schema.release import Substrate
