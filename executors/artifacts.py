@@ -65,7 +65,7 @@ def fetch(
         raise _cache_error(cache, e) from e
     try:
         with out:
-            found = _write(_source(pin, clock, ca_file, deadline_s), out, cache, pin)
+            found = _write(chunks(pin.source, clock, ca_file, deadline_s), out, cache, pin)
         if found != pin.digest:
             raise ArtifactError(
                 f"the artifact {pin.source} is not the pinned one: its bytes have {found}, "
@@ -126,20 +126,21 @@ def _write(chunks: Iterator[bytes], out: IO[bytes], cache: Path, pin: ArtifactPi
     return f"sha256:{hasher.hexdigest()}"
 
 
-def _source(pin: ArtifactPin, clock: Clock, ca_file: str | None, deadline_s: float) -> Iterator[bytes]:
-    scheme = urlsplit(pin.source).scheme if "://" in pin.source else ""
+def chunks(source: str, clock: Clock, ca_file: str | None, deadline_s: float) -> Iterator[bytes]:
+    """The bytes of a source in pieces: a path, an https or an s3 URL. Raises ArtifactError as `fetch` says."""
+    scheme = urlsplit(source).scheme if "://" in source else ""
     if scheme == "https":
-        return _download(pin.source, clock, ca_file, deadline_s)
+        return _download(source, clock, ca_file, deadline_s)
     if scheme == "s3":
         from executors import artifacts_s3
 
-        return artifacts_s3.download(pin.source, clock, deadline_s, _CHUNK_B)
+        return artifacts_s3.download(source, clock, deadline_s, _CHUNK_B)
     if scheme:
         raise ArtifactError(
-            f"the artifact {pin.source} cannot be fetched over {scheme}",
+            f"the artifact {source} cannot be fetched over {scheme}",
             hint="use a path, an https:// URL or s3://BUCKET/KEY",
         )
-    return _read(Path(pin.source))
+    return _read(Path(source))
 
 
 def _read(path: Path) -> Iterator[bytes]:

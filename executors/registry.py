@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from executors.checkup import Check
 from executors.clock import Clock, SystemClock
 from executors.driver import Driver, DriverError, Reader
+from executors.foreign import Foreign
 from executors.hooks import Hooks
 from executors.transport import Transport
 from manifests.schema.host import Host, Libvirt
@@ -125,6 +127,60 @@ def hooks_here(root: Path) -> Hooks:
     from executors.transports.local import LocalTransport
 
     return RecordedHooks(LocalTransport(environ=os.environ), Layout(str(root.absolute())))
+
+
+def examine(host: Host, substrate: Substrate | str, access: Access | None = None) -> list[Check]:
+    """What `doctor` finds on this host; changes nothing. Raises DriverError, TransportError and OutcomeLost."""
+    access = access or Access()
+    with _installed(host):
+        match substrate:
+            case "host":
+                from executors.host.examine import examine as of_host
+
+                with closing(_transport(host, access)) as transport:
+                    return of_host(transport, _root(host), host.supervisor, access.clock)
+            case "docker":
+                from executors.docker.examine import examine as of_engine
+
+                make, transport = _engine(host, access)
+                with closing(transport):
+                    return of_engine(make, access.clock)
+            case "qemu":
+                from executors.libvirt.connection import Connection
+                from executors.libvirt.examine import examine as of_libvirt
+
+                settings, uri, transport = _libvirt(host, access)
+                with closing(transport):
+                    connection = Connection(f"host/{host.name}", uri, access.clock, settings.timeout / 1000)
+                    return of_libvirt(connection, settings.pool, settings.pool_path)
+            case _:
+                raise _unknown(host, substrate)
+
+
+def foreign(host: Host, substrate: Substrate, name: str, access: Access | None = None) -> Foreign:
+    """A container or a systemd unit that fleetctl did not make. Raises NotThere, DriverError, TransportError."""
+    access = access or Access()
+    with _installed(host):
+        if substrate == "docker":
+            from executors.docker.foreign import look as look_at_container
+
+            make, transport = _engine(host, access)
+            with closing(transport):
+                return look_at_container(make, host.name, name)
+        from executors.host.foreign import look as look_at_unit
+
+        with closing(_transport(host, access)) as transport:
+            return look_at_unit(transport, host.name, name)
+
+
+def image_digest(host: Host, reference: str, access: Access | None = None) -> str:
+    """The digest that an image's NAME:TAG has in its registry now, asked through a host's engine. Raises DriverError."""
+    with _installed(host):
+        from executors.docker.images import digest_of_tag
+
+        make, transport = _engine(host, access or Access())
+        with closing(transport), closing(make()) as api:
+            return digest_of_tag(api, reference)
 
 
 def _root(host: Host) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fleetctl.engine.apply import Engine
     from fleetctl.engine.judging import Judge
     from fleetctl.engine.observer import Observer
+    from fleetctl.engine.rename import Named, Rename
     from fleetctl.ledger.ports import Holder, Store
     from fleetctl.ledger.replay import Replayed
     from fleetctl.stores.qualify_verdict import Measured as Measured
@@ -179,6 +180,18 @@ def holding(store: Store, fleets: Iterable[str], command: str) -> Iterator[None]
         for fleet in fleets:
             held.callback(store.release, store.acquire(fleet, holder, LEASE_TTL_S))
         yield
+
+
+def rename(settings: Settings, clock: Clock, source: Named, target: Named) -> tuple[Rename, ...]:
+    """Gives a node or a group another name in its fleet's journal. Raises what `engine.rename` does."""
+    from executors.clock import rfc3339
+    from fleetctl.engine.rename import rename, renames
+
+    with closing(open_store(settings, clock, read_only=True)) as store:
+        # What cannot be done creates nothing.
+        renames(replayed(store, [source.fleet])[source.fleet].recorded, source, target)
+    with closing(open_store(settings, clock, read_only=False)) as store:
+        return rename(store, _this_process(clock, "move"), rfc3339(clock.now()), source, target)
 
 
 def ensure_free(settings: Settings, clock: Clock, fleet: str) -> None:

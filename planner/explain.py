@@ -153,16 +153,6 @@ def fleet_rows(plan: FleetPlan) -> FleetRows:
     )
 
 
-def lost(plan: Plan) -> tuple[str, ...]:
-    """What nobody can bring back afterwards, by node: `node/hello/web-9: its data, 1 snapshot (before)`."""
-    return tuple(
-        f"node/{f.fleet}/{c.node}: {', '.join([*(('its data',) if c.data_lost else ()), *c.losses])}"
-        for f in plan.fleets
-        for c in f.changes
-        if c.data_lost or c.losses
-    )
-
-
 def one_by_one(row: ChangeRow) -> tuple[ChangeRow, ...]:
     """The row as one row for each of its nodes."""
     return tuple(

@@ -38,12 +38,15 @@ def place(situation: Situation, findings: Findings) -> list[Placed]:
     """The nodes of the fleet in the manifest's order, each with host, port and uid."""
     live = situation.recorded.live()
     uids = {n.uid for n in situation.recorded.nodes.values()} | set(situation.sight.by_uid)
+    ours = {n.uid for n in live.values()}
     kept_ports: set[str] = set()
     placed = []
     for group_index, group in enumerate(situation.fleet.groups):
         for name, path, node, index in _declared(group_index, group):
             recorded = live.get(name)
             seen = None if recorded else situation.sight.by_name.get(name)
+            if seen is not None and seen.node.uid in ours:
+                seen = None  # it is another node of this fleet, which had the name before it was moved
             recorded, host = _host(situation, findings, group, node, index, path, recorded, seen)
             if host not in situation.manifests.hosts:
                 _no_host(situation, findings, name, host, path, kept=recorded is not None or seen is not None)

@@ -47,13 +47,37 @@ def match(image: Mapping[str, Any], reference: str) -> Match:
     The digest may be the index's or the platform's: the engine files the image under the one it was pulled by.
     An image without RepoDigests (loaded from a file) is not verified, which is not the same as different.
     """
-    repository, _, digest = reference.partition("@")
+    repository, _, digest = bare(reference).partition("@")
     if image.get("Id") == digest:
         return Match.SAME
     ours = [d for d in image.get("RepoDigests") or [] if _repository(d) == _normalized(repository)]
     if not ours:
         return Match.NOT_VERIFIED
     return Match.SAME if any(d.endswith(f"@{digest}") for d in ours) else Match.DIFFERENT
+
+
+def bare(reference: str) -> str:
+    """NAME@DIGEST of NAME:TAG@DIGEST: the tag tells people what was pinned, and decides nothing."""
+    name, at, digest = reference.partition("@")
+    head, slash, last = name.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}{at}{digest}" if at else reference
+
+
+def digest_of_tag(api: docker.APIClient, reference: str) -> str:
+    """The digest that NAME:TAG has in its registry now, asked through the engine and with its credentials.
+
+    It is the index's where the image has several platforms. Raises ImageError.
+    """
+    from docker.errors import APIError
+
+    try:
+        answer = api.inspect_distribution(reference)  # type: ignore[no-untyped-call]
+        return str(answer["Descriptor"]["digest"])
+    except (APIError, KeyError) as e:
+        why = (e.explanation if isinstance(e, APIError) else None) or str(e)
+        raise ImageError(
+            f"{reference}: its registry was asked for its digest: {why}", hint=_pull_hint(why, "tag")
+        ) from e
 
 
 def _repository(repo_digest: str) -> str:
@@ -125,7 +149,7 @@ class Images:
         if known is not None:
             return known
         if pin.in_registry:
-            image = self._inspect(pin.source)
+            image = self._inspect(bare(pin.source))
             return image["Id"] if image is not None and match(image, pin.source) is Match.SAME else None
         found = self._imported(pin)
         if found is None and Path(pin.source).is_file():
@@ -141,6 +165,7 @@ class Images:
         return self._volumes[image_id]
 
     def _registry(self, reference: str, tell: Tell) -> str:
+        reference = bare(reference)
         image = self._inspect(reference)
         if image is None or match(image, reference) is not Match.SAME:
             self._pull(reference, tell)
@@ -220,7 +245,7 @@ def staged(api: Any, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
             continue
         image = api.inspect_image(image_id)
         # Removing an image by id needs all its names gone; by its own reference only that one goes.
-        where = pin.source if pin.in_registry else image_id
+        where = bare(pin.source) if pin.in_registry else image_id
         age_s = _age_s(image, api)
         out.append(StagedArtifact(pin.digest, where, int(image["Size"]), age_s, used=image_id in used))
     return tuple(out)
@@ -240,10 +265,10 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat((head if not rest else head + zone).replace("Z", "+00:00"))
 
 
-def _pull_hint(why: str) -> str | None:
+def _pull_hint(why: str, what: str = "digest") -> str | None:
     lowered = why.lower()
     if any(word in lowered for word in ("unauthorized", "denied", "authentication", "credentials")):
         return "log in with `docker login`, or set up a credential helper, for the user that runs fleetctl"
     if "not found" in lowered or "unknown" in lowered:
-        return "check that this digest was pushed to this repository; tags are not used"
+        return f"check that this {what} was pushed to this repository"
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode, FleetctlError
 
@@ -27,7 +27,7 @@ def cordon_command(verb: str, short: str, text: str, *, cordoned: bool) -> click
     """The command that says of a host whether nodes may be started there."""
 
     @click.command(name=verb, short_help=short, help=text)
-    @click.argument("host", metavar="HOST")
+    @click.argument("host", metavar="HOST", shell_complete=completion.hosts)
     @options.manifest_options
     @options.state_options
     @click.pass_obj

@@ -126,13 +126,28 @@ def _observe(
                 specs[node.uid] = node.spec
                 wanted.add((node.host, node.spec.substrate))
     with invocation.timings.phase("observe"):
-        return inventory.observe(
+        snapshot = inventory.observe(
             [through(p) for p in bootstrap.places(known.manifests.hosts, wanted, reach)],
             clock=invocation.clock,
             fleets=frozenset(known.manifests.fleets),
             specs=specs,
             parallel=settings.parallelism,
         )
+    return _named(snapshot, known.recorded)
+
+
+def _named(snapshot: Snapshot, recorded: Mapping[str, Recorded]) -> Snapshot:
+    """Nodes under the names they have now: a host's record keeps the old one until the node is placed again."""
+    now = {n.uid: n.name for r in recorded.values() for n in r.live().values()}
+    if all(now.get(n.uid, n.name) == n.name for h in snapshot.hosts for n in h.nodes):
+        return snapshot
+    hosts = tuple(
+        h.model_copy(
+            update={"nodes": tuple(n.model_copy(update={"name": now.get(n.uid, n.name)}) for n in h.nodes)}
+        )
+        for h in snapshot.hosts
+    )
+    return snapshot.model_copy(update={"hosts": hosts})
 
 
 def read_snapshot(invocation: Invocation, path: Path) -> Snapshot:

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -21,23 +21,33 @@ from fleetctl.cli.invocation import Invocation, Terminated
 from fleetctl.version import __version__
 from manifests.errors import ExitCode, FleetctlError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
     "validate": "Check manifests without looking at any host.",
+    "fmt": "Lay manifests out in one style; keeps comments.",
+    "pin": "Pin sources by digest in Release documents.",
     "plan": "Show what apply would do; touches nothing.",
     "apply": "Carry out a plan, after showing it and asking.",
     "review": "Show what a change of the manifests would do.",
     "show": "Print a saved plan.",
+    "graph": "Draw a plan's steps and waves, as DOT or Mermaid.",
     "compat": "Show and ask the compatibility tables.",
     "status": "Versions, availability and health at one glance.",
     "logs": "Show what a node has said, and follow it.",
     "exec": "Run a command where a node lives.",
+    "drift": "Show what changed outside of fleetctl.",
     "inventory": "Print what is really there, as a snapshot.",
+    "doctor": "Check hosts, rights, clocks and state, with the fix.",
     "recover": "Settle a run that was cut off.",
     "pause": "Pause a rollout: nodes under way are finished.",
     "resume": "Go on with a paused rollout.",
     "promote": "Let a rollout go on after its canary.",
     "abort": "End a rollout where it stands.",
     "settle": "Say by hand what became of an effect.",
+    "import": "Adopt what runs into a manifest and the ledger.",
+    "move": "Give a node or a group another name.",
     "unlock": "Take a fleet's lock from a holder that is gone.",
     "audit": "Prove and export the journal.",
     "rollback": "Go back to what was last healthy before the newest rollout.",
@@ -49,6 +59,8 @@ COMMANDS = {
     "gc": "Remove artifacts that nothing needs any more.",
     "state": "Move, verify, back up, restore and compact a state.",
     "store": "Find out whether an object store can keep a state.",
+    "explain": "Say what a key of a manifest means.",
+    "completion": "Print the completion script of a shell.",
     "schema": "Print the JSON Schema of the manifests, for editors.",
 }
 
@@ -78,6 +90,15 @@ class LazyGroup(click.Group):
             meant = f" Did you mean {near[0]!r}?" if near else ""
             raise click.UsageError(f"There is no command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The commands by their names here; click would import each to ask whether it is hidden."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

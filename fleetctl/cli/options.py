@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from fleetctl import settings
+from fleetctl.cli import completion
 from fleetctl.cli.invocation import Invocation
 from fleetctl.settings import Settings
 
@@ -174,6 +175,7 @@ target_option = click.option(
     "targets",
     multiple=True,
     metavar="ADDRESS",
+    shell_complete=completion.addresses,
     help="Only this: fleet/NAME, group/FLEET/NAME, node/FLEET/NAME or host/NAME; may be repeated.",
 )
 approved_option = click.option(

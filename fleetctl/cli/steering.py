@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import FleetctlError
 
@@ -25,7 +25,11 @@ def verb_command(verb: str, short: str, text: str) -> click.Command:
     @options.parallelism_option
     @options.events_option
     @click.option(
-        "--fleet", default=None, metavar="NAME", help="Which fleet, where several have an open run."
+        "--fleet",
+        default=None,
+        metavar="NAME",
+        shell_complete=completion.fleets,
+        help="Which fleet, where several have an open run.",
     )
     @click.pass_obj
     def command(

@@ -113,6 +113,10 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
         if step.uid is None or step.uid in begun:
             continue
         begun.add(step.uid)
+        known = recorded.nodes.get(step.uid)
+        if known is not None and not known.destroyed and known.name != step.node:
+            found.append(f"{step.node}: it is named {known.name} now")
+            continue
         if step.host in silent:
             continue
         why = stale(step.precondition, seen.get(step.uid))

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     NODE_PLACED = "node_placed"
     NODE_HEALTHY = "node_healthy"
     NODE_GONE = "node_gone"
+    NODE_RENAMED = "node_renamed"
     RUN_FINISHED = "run_finished"
     CONTROL = "control"
 
@@ -220,6 +221,11 @@ def node_healthy(uid: str, generation: int, step: str) -> Body:
 def node_gone(uid: str) -> Body:
     """A node was destroyed; its uid is never used again."""
     return {"kind": Kind.NODE_GONE.value, "uid": uid}
+
+
+def node_renamed(uid: str, name: str, group: str, who: str) -> Body:
+    """A node has another name, and perhaps another group; it is the same node."""
+    return {"kind": Kind.NODE_RENAMED.value, "uid": uid, "name": name, "group": group, "who": who}
 
 
 def run_finished(result: str, exit_code: int, summary: str) -> Body:

@@ -107,6 +107,7 @@ class _Fold:
             Kind.NODE_PLACED.value: self.node_placed,
             Kind.NODE_HEALTHY.value: self.node_healthy,
             Kind.NODE_GONE.value: self.node_gone,
+            Kind.NODE_RENAMED.value: self.node_renamed,
             Kind.RUN_FINISHED.value: self.run_finished,
             Kind.CONTROL.value: self.control,
         }
@@ -189,6 +190,10 @@ class _Fold:
 
     def node_gone(self, entry: Entry) -> None:
         self.nodes[entry["uid"]].destroyed = True
+
+    def node_renamed(self, entry: Entry) -> None:
+        node = self.nodes[entry["uid"]]
+        node.name, node.group = entry["name"], entry["group"]
 
     def run_finished(self, entry: Entry) -> None:
         run = self.runs[entry["run"]]

@@ -74,6 +74,31 @@ def test_no_color_is_honoured_on_a_terminal(workspace: Workspace) -> None:
         assert "\x1b[" not in person.screen
 
 
+def test_an_apply_that_ends_nodes_shows_what_is_lost_and_wants_the_name(workspace: Workspace) -> None:
+    """Scaling down by two: one keeps its data, and nobody says yes to that by habit."""
+    workspace.apply()
+    workspace.fleet(count=1, reserve=0)
+    with Person(workspace, "apply", ".") as person:
+        person.see("Type the name of fleet/hello to go on: ")
+        assert "This takes 2 nodes down for good:" in person.screen
+        assert "node/hello/web-2 (generation 1 of " in person.screen
+        assert "1.0.0) on localhost: its data stays" in person.screen
+        person.type("yes\n")
+        assert person.end() == 1, person.screen
+    assert [ask(p) for p in workspace.ports] == ["1.0.0"] * 3
+    text = (workspace.path / "fleet.yaml").read_text()
+    workspace.write("fleet.yaml", text.replace("retain: true", "retain: false"))
+    with Person(workspace, "destroy", ".") as person:
+        person.see("Type the name of fleet/hello to go on: ")
+        person.type("hell\n")
+        assert person.end() == 1, person.screen
+    with Person(workspace, "apply", ".") as person:
+        person.see("Type the name of fleet/hello to go on: ")
+        person.type("hello\n")
+        assert person.end() == 0, person.screen
+    assert [ask(p) for p in workspace.ports] == ["1.0.0", None, None]
+
+
 def test_destroy_wants_the_fleets_name_typed(workspace: Workspace) -> None:
     workspace.apply()
     with Person(workspace, "destroy", ".") as person:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from executors.artifacts import ArtifactError, fetch
+from executors.clock import SystemClock
+from executors.pins import digest_now
 from planner.spec import ArtifactPin
 from tests.lab.s3 import ACCESS_KEY, REGION, S3, SECRET_KEY
 
@@ -49,6 +51,7 @@ def test_an_object_sent_in_parts_is_kept_by_its_own_digest(server: S3, tmp_path:
     )
     assert client.head_object(Bucket="artifacts", Key=key)["ETag"].strip('"').endswith("-2")
     assert fetch(pin("s3://artifacts/hello/app%201.0"), tmp_path).read_bytes() == DATA
+    assert digest_now("s3://artifacts/hello/app%201.0", SystemClock()) == pin("x").digest
 
 
 @pytest.mark.parametrize(

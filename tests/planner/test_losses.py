@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from planner.change import Change
-from planner.explain import lost, rows
+from planner.endings import endings
+from planner.explain import rows
 from planner.observed import Loss, NodeState
 from planner.plan import StepKind
 from tests.planner.fleets import World, compatibility, fleet, group, manifests
@@ -41,7 +42,9 @@ def test_a_replacement_loses_what_only_the_domain_has_and_keeps_what_goes_with_t
     made = start.plan(manifests(fleet("1.1.0", body), compat=[TABLE]))
     assert of(made).losses == (SAVED.what, SNAPSHOTS.what)
     assert of(made, "web-1").losses == ()
-    assert lost(made) == ("node/hello/web-0: its saved state, 2 snapshots (before, after)",)
+    (told,) = endings(made)
+    assert (told.node, told.ends) == ("web-0", False)
+    assert told.what == "its saved state, 2 snapshots (before, after) cannot be brought back"
     assert next(r for r in rows(made)[0].changes if "web-0" in r.nodes).losses == of(made).losses
 
 
@@ -51,8 +54,9 @@ def test_an_end_loses_what_goes_with_the_data_only_where_the_data_goes(retain: b
     made = start.plan(manifests(fleet("1.0.0", body), compat=[TABLE]), destroy=True)
     whole = tuple(loss.what for loss in ALL)
     assert of(made).losses == (whole[:2] if retain else whole)
-    told = [text for text in lost(made) if "web-0" in text]
-    assert told == [f"node/hello/web-0: {', '.join((() if retain else ('its data',)) + of(made).losses)}"]
+    (told,) = [e for e in endings(made) if e.node == "web-0"]
+    assert f"{', '.join(of(made).losses)} cannot be brought back" in told.what
+    assert ("its data is removed" in told.what, "its data stays" in told.what) == (not retain, retain)
 
 
 def test_a_start_of_the_same_generation_loses_a_saved_state_alone() -> None:
@@ -67,4 +71,4 @@ def test_what_is_not_touched_loses_nothing() -> None:
     start, body = world()
     made = start.plan(manifests(fleet("1.0.0", body), compat=[TABLE]))
     assert of(made).losses == ()
-    assert lost(made) == ()
+    assert endings(made) == ()

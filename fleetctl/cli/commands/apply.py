@@ -76,12 +76,7 @@ def act(
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK
-    losses = plan_text.losses(plan)
-    ended = [f.fleet for f in plan.fleets if f.steps and all(c.action == "destroy" for c in f.changes)]
-    if ended:
-        approval.approve_end(terminal, ended, auto=auto_approve, losses=losses)
-    else:
-        approval.approve(terminal, "Carry this out?", auto=auto_approve, losses=losses)
+    approval.approve_plan(terminal, plan, "Carry this out?", auto=auto_approve)
     carry_out.check_files(plan)
     carry_out.fetch_artifacts(invocation, settings, plan)
     id_ = None if genuine is None else genuine.plan_id

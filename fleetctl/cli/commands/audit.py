@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
@@ -19,7 +19,12 @@ def command() -> None:
 
 
 _fleet_option = click.option(
-    "--fleet", "fleets", multiple=True, metavar="NAME", help="Only this fleet; may be repeated."
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.fleets,
+    help="Only this fleet; may be repeated.",
 )
 
 

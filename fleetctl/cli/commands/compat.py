@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode, FleetctlError
 
@@ -27,7 +27,7 @@ def command() -> None:
 
 
 @command.command("show")
-@click.argument("product", metavar="PRODUCT")
+@click.argument("product", metavar="PRODUCT", shell_complete=completion.products)
 @options.manifest_options
 @options.format_option("human", "json")
 @click.pass_obj
@@ -56,10 +56,14 @@ def show(
 
 
 @command.command("check")
-@click.argument("old", metavar="FROM")
-@click.argument("new", metavar="TO")
+@click.argument("old", metavar="FROM", shell_complete=completion.versions)
+@click.argument("new", metavar="TO", shell_complete=completion.versions)
 @click.option(
-    "--product", default=None, metavar="NAME", help="Which product, where the manifests have several."
+    "--product",
+    default=None,
+    metavar="NAME",
+    shell_complete=completion.products,
+    help="Which product, where the manifests have several.",
 )
 @options.manifest_options
 @options.format_option("human", "json")

@@ -52,7 +52,6 @@ def command(
         return ExitCode.REFUSED
     if plan.empty:
         return ExitCode.OK
-    fleets = [f.fleet for f in plan.fleets if f.steps]
-    approval.approve_end(terminal, fleets, auto=auto_approve, losses=plan_text.losses(plan))
+    approval.approve_plan(terminal, plan, "Take them down?", auto=auto_approve)
     id_ = None if genuine is None else genuine.plan_id
     return carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, "destroy", id_))

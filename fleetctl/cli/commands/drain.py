@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
 
 @click.command(short_help="Stop a host's nodes within the budget.")
-@click.argument("host", metavar="HOST")
+@click.argument("host", metavar="HOST", shell_complete=completion.hosts)
 @options.manifest_options
 @options.state_options
 @click.option("--accept-downtime", is_flag=True, help="Also where the floor would not be kept.")

@@ -43,6 +43,7 @@ def command(
     try:
         cut_off = recover.open_runs(store, store.fleets())
         plans = {r.fleet: recover.stored_plan(store, r.document) for r in cut_off.values()}
+        known = bootstrap.replayed(store, cut_off)
     finally:
         store.close()
     if not cut_off:
@@ -59,10 +60,14 @@ def command(
                 f"  open: {record.effect} of node/{run.fleet}/{record.node} ({record.operation_id})"
             )
         terminal.data(f"  its plan was: {plan_text.counts(plans[run.fleet]).removeprefix('Plan: ')}")
-    distinct = {p.plan_id: p for p in plans.values()}.values()
-    losses = "\n".join(filter(None, map(plan_text.losses, distinct)))
+    # What has ended already is no news; the run's other fleets are not carried on here.
+    gone = {uid for r in known.values() for uid, n in r.recorded.nodes.items() if n.destroyed}
+    left = tuple(f for plan in {p.plan_id: p for p in plans.values()}.values() for f in plan.fleets)
+    rest = next(iter(plans.values())).model_copy(
+        update={"fleets": tuple(f for f in left if f.fleet in plans)}
+    )
     question = "Look up what is open and carry the plan on?"
-    approval.approve(terminal, question, auto=auto_approve, losses=losses)
+    approval.approve_plan(terminal, rest, question, auto=auto_approve, gone=gone)
     code = 0
     for plan_id in dict.fromkeys(p.plan_id for p in plans.values()):
         fleets = [fleet for fleet, p in plans.items() if p.plan_id == plan_id]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 @click.command(short_help="Go back to what was last healthy before the newest rollout.")
 @options.manifest_options
 @options.state_options
-@click.option("--fleet", default=None, metavar="NAME", help="Which fleet, where the manifests have several.")
+@click.option(
+    "--fleet",
+    default=None,
+    metavar="NAME",
+    shell_complete=completion.fleets,
+    help="Which fleet, where the manifests have several.",
+)
 @click.option("--accept-downtime", is_flag=True, help="Allow a way back that is declared full.")
 @options.approve_option
 @options.events_option
@@ -63,7 +69,7 @@ def command(
         return ExitCode.OK
     carry_out.check_files(plan)
     carry_out.fetch_artifacts(invocation, settings, plan)
-    approval.approve(terminal, "Go back?", auto=auto_approve, losses=plan_text.losses(plan))
+    approval.approve_plan(terminal, plan, "Go back?", auto=auto_approve)
     code = carry_out.carry_out(invocation, settings, plan, lambda engine: apply(plan, engine, "rollback"))
     if code == ExitCode.OK:
         terminal.say("The manifests still want what was undone: change them before the next apply.")

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
 
 @click.command(short_help="List what was run on a fleet, and how it ended.")
 @options.place_options
-@click.option("--fleet", "fleets", multiple=True, metavar="NAME", help="Only this fleet; may be repeated.")
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.fleets,
+    help="Only this fleet; may be repeated.",
+)
 @options.format_option("human", "json")
 @click.pass_obj
 def command(

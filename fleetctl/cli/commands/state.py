@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode, FleetctlError
 
@@ -28,7 +28,12 @@ def command() -> None:
 
 
 _fleet_option = click.option(
-    "--fleet", "fleets", multiple=True, metavar="NAME", help="Only this fleet; may be repeated."
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.fleets,
+    help="Only this fleet; may be repeated.",
 )
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
 
 @click.command(short_help="Take a fleet's lock from a holder that is gone.")
-@click.argument("fleet", metavar="FLEET")
+@click.argument("fleet", metavar="FLEET", shell_complete=completion.fleets)
 @click.option(
     "--id", "lease_id", required=True, metavar="ID", help="The lock's id, as the refusal printed it."
 )

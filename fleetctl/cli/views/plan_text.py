@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from fleetctl.cli.terminal import PLAIN, Paint, clean, one_line
 from fleetctl.cli.views import wording
 from planner.change import Action
-from planner.explain import ChangeRow, FleetRows, lost, one_by_one, rows, sums
+from planner.explain import ChangeRow, FleetRows, one_by_one, rows, sums
 from planner.plan import Plan, Refusal, Verdict
 
 GLYPHS = {
@@ -25,8 +25,6 @@ GLYPHS = {
 }
 # More nodes than this with the very same change are told in one line.
 ALIKE_MAX = 8
-# More nodes than this are not listed a second time right before the question.
-LOST_MAX = 8
 NO_CHANGES = "No changes. Everything that was declared is there and healthy."
 NO_CHANGES_BUT = "No changes. Not everything is well, or could be seen: see above."
 
@@ -72,16 +70,6 @@ def _summary(plan: Plan, fleets: tuple[FleetRows, ...], paint: Paint) -> str:
 def counts(plan: Plan) -> str:
     """`Plan: 1 to add, 2 to change, 0 to destroy.`"""
     return f"Plan: {sums(plan)}."
-
-
-def losses(plan: Plan) -> str:
-    """What the question repeats: what cannot be brought back, node by node; empty where nothing is lost."""
-    nodes = [one_line(text) for text in lost(plan)]
-    if not nodes:
-        return ""
-    more = len(nodes) - LOST_MAX
-    shown = [f"  {text}" for text in nodes[:LOST_MAX]] + ([f"  and {more} more nodes"] if more > 0 else [])
-    return "\n".join(["This cannot be brought back afterwards:", *shown])
 
 
 def render_fleet(fleet: FleetRows, paint: Paint = PLAIN) -> str:

@@ -59,6 +59,29 @@ def test_index_and_platform_digests_are_pins_and_a_moved_tag_changes_nothing(
     assert fleet.ask("/version") == {"one-0": "1.1.0"}
 
 
+def test_a_tag_is_pinned_moves_and_stays_beside_the_digest_that_runs(registry: Registry, one: Make) -> None:
+    name = f"{registry.host}/team/tagged"
+    first = registry.push(node_image("1.0.0", env=UNIQUE), "team/tagged", "stable")
+    other = registry.push(node_image("1.1.0", env=UNIQUE), "team/tagged", "next")
+    fleet = one({"1.0.0": f"{name}:stable@{first}", "1.1.0": f"{name}@{other}"})
+    engine_url = str(fleet.hosts[0]["docker"]["url"])
+    manifest = next(p for p in sorted(fleet.path.glob("*.yaml")) if "kind: Release" in p.read_text())
+    same = fleet.run("pin", manifest.name, "--check", "--engine", engine_url)
+    assert same.code == 0, str(same)
+    fleet.apply()
+    assert fleet.ask("/version") == {"one-0": "1.0.0"}
+
+    moved_to = registry.push(node_image("1.0.0", env={"UNIQUE": "moved"}), "team/tagged", "stable")
+    moved = fleet.run("pin", manifest.name, "--check", "--engine", engine_url)
+    assert moved.code == 1 and f"{first} -> {moved_to}" in moved.out, str(moved)
+    assert fleet.run("pin", manifest.name, env={"DOCKER_HOST": engine_url}).code == 0
+    assert f"{name}:stable@{moved_to}" in manifest.read_text()
+    nowhere = fleet.run(
+        "pin", "--release", "p@1.0.0", "--artifact", f"docker={name}:none", "--engine", engine_url
+    )
+    assert nowhere.code == 1 and "its registry was asked" in nowhere.err, str(nowhere)
+
+
 def test_a_digest_that_nobody_pushed_is_told_and_nothing_is_touched(registry: Registry, one: Make) -> None:
     there = registry.push(node_image("1.0.0", env=UNIQUE), "team/other")
     name = f"{registry.host}/team/other"
