@@ -20,7 +20,7 @@ from planner.options import Options
 from planner.recorded import Recorded, RecordedNode
 from planner.sight import Places, Seen, Sight, index, unseen
 from planner.situation import Findings, Situation
-from planner.spec import ReleaseIdentity, fields
+from planner.spec import NodeSpec, ReleaseIdentity, fields
 
 _RUNNING = NodeState.RUNNING
 # What a node does not do by itself, or by a word of fleetctl.
@@ -147,14 +147,21 @@ def _node(situation: Situation, known: RecordedNode, seen: Seen) -> tuple[Drifte
 
 
 def _changes(situation: Situation, known: RecordedNode, node: ObservedNode) -> tuple[list[Reason], list[str]]:
-    spec = known.spec
-    if spec is None:
+    if known.spec is None:
         return [], ["everything: no specification is recorded"]
+    host = situation.manifests.hosts.get(known.host)
+    return changes(known.spec, node, None if host is None else host.root, situation.secrets)
+
+
+def changes(
+    spec: NodeSpec, node: ObservedNode, root: str | None, secrets: Mapping[str, str]
+) -> tuple[list[Reason], list[str]]:
+    """How a node differs from what was placed, from the recorded value to the one that is there; and the fields that
+    nobody can compare. `root` is its host's; `secrets` as for `drift`, those left out are compared by reference.
+    """
     there = ReleaseIdentity(version=node.version, digest=node.digest)
     reasons = [] if there == spec.identity else list(release_reasons(spec.identity, there))
-    host = situation.manifests.hosts.get(known.host)
-    root = (host.root if host is not None else None) or ROOT_DEFAULT
-    found, left = differing(fields(spec, situation.secrets), node, spec, spec, root)
+    found, left = differing(fields(spec, secrets), node, spec, spec, root or ROOT_DEFAULT)
     # A plan goes from what is there to what is wanted; here the recorded value comes first.
     reasons += [r.model_copy(update={"before": r.after, "after": r.before}) for r in found]
     return reasons, left

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 
 
 @click.command(short_help="Run a command where a node lives.")
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=completion.nodes)
 @options.source_options
 @options.host_options
 @click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fleetctl.cli import options
+from fleetctl.cli import completion, options
 from fleetctl.cli.invocation import Invocation
 from manifests.errors import ExitCode
 
@@ -14,7 +14,7 @@ LINES_MAX = 2000
 
 
 @click.command(short_help="Show what a node has said, and follow it.")
-@click.argument("node", metavar="NODE")
+@click.argument("node", metavar="NODE", shell_complete=completion.nodes)
 @options.long_manifest_options
 @options.host_options
 @click.option(

@@ -13,11 +13,10 @@ from fleetctl.cli.views import table
 from fleetctl.cli.views.runs_text import ending
 from fleetctl.ledger.ports import Lease
 from fleetctl.ledger.replay import Run
-from planner.compare import differing
-from planner.frame import ROOT_DEFAULT
+from planner.drift import changes
 from planner.observed import NodeState, ObservedNode, Snapshot
 from planner.recorded import Recorded, RecordedNode
-from planner.spec import fields
+from planner.spec import RELEASE_FIELDS
 
 FORMAT_VERSION = "1.1"
 # More than this of an answer from elsewhere breaks the table.
@@ -146,10 +145,10 @@ def _drift(node: ObservedNode, known: RecordedNode | None, root: str | None) -> 
     """The fields that differ from what was placed. Secrets are compared by reference: their values are not asked for."""
     if known is None or known.destroyed or known.spec is None or not node.fields:
         return ()
-    spec = known.spec
-    reasons, _ = differing(fields(spec, {}), node, spec, spec, root or ROOT_DEFAULT)
-    other = node.version != spec.version or node.digest != spec.artifact.digest
-    return (*(["release"] if other else []), *sorted(r.field for r in reasons))
+    reasons, _ = changes(known.spec, node, root, {})
+    of_release = [r for r in reasons if r.field in RELEASE_FIELDS or not r.field]
+    others = sorted(r.field for r in reasons if r not in of_release)
+    return (*(["release"] if of_release else []), *others)
 
 
 def _natural(name: str) -> tuple[str, int]:
