@@ -48,9 +48,7 @@ def run(command: Shown, workspace: Workspace) -> str:
     return said
 
 
-def _with_a_person(
-    command: Shown, workspace: Workspace, prompts: list[re.Match[str]]
-) -> tuple[int, str]:
+def _with_a_person(command: Shown, workspace: Workspace, prompts: list[re.Match[str]]) -> tuple[int, str]:
     words = command.line.split()
     assert words[0] == "fleetctl", "only fleetctl asks"
     with Person(workspace, *words[1:], columns=200, NO_COLOR="1") as person:

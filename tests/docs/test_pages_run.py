@@ -58,7 +58,9 @@ def test_tutorial_runs_from_top_to_bottom(workspace: Workspace) -> None:
 
 
 def test_tutorial_installs_by_a_target_that_exists() -> None:
-    (install,) = [b for b in blocks((ROOT / "docs/tutorial.md").read_text(encoding="utf-8")) if b.kind == "sh"]
+    (install,) = [
+        b for b in blocks((ROOT / "docs/tutorial.md").read_text(encoding="utf-8")) if b.kind == "sh"
+    ]
     target, path = install.text.splitlines()
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"\n{target.removeprefix('make ')}:" in makefile
