@@ -26,6 +26,13 @@ FINDINGS_OF_MANIFESTS = ("finding",)
 REFUSALS = ("refusal",)
 REMARKS = ("warning",)
 OUTCOME_STATES = ("succeeded", "failed", "rejected", "unknown")
+# Codes that are put together: beginning -> the room, and the name and words of each ending, as the source has them.
+COMPOSED = {
+    "compat.": ("planner/strategy.py", "_SUMMARY", "refusal"),
+    "change.": ("fleetctl/cli/views/remarks.py", "_CHANGES", "warning"),
+    "environment.": ("planner/rules.py", "_violations", "refusal"),
+    "manifest.": ("manifests/schema/", "refused", "finding"),
+}
 _SCRIPT = re.compile(
     rf"""\b(?:answer|finish|say) (?P<state>{"|".join(OUTCOME_STATES)}) (?P<code>[a-z_]+\.[a-z_]+)(?: "(?P<says>[^"]*)")?"""
 )
@@ -65,8 +72,47 @@ def written() -> list[Written]:
     for path, tree in _trees():
         found += _in(path, tree)
         found += _of_schema(path, tree)
-    found += _of_scripts()
+    found += [*_of_scripts(), *_composed()]
     return sorted(set(found))
+
+
+def _composed() -> Iterator[Written]:
+    """The codes whose endings are the keys of a table, or the first words that a function yields."""
+    for beginning, (path, name, room) in COMPOSED.items():
+        tree = dict(_trees()).get(path)  # the schema's endings are read where they are raised
+        exit_code = ExitCode.REFUSED if room == "refusal" else ExitCode.OK
+        for node in ast.walk(tree) if tree is not None else ():
+            if (
+                isinstance(node, ast.Assign)
+                and ast.unparse(node.targets[0]) == name
+                and isinstance(node.value, ast.Dict)
+            ):
+                for key, value in zip(node.value.keys, node.value.values, strict=True):
+                    ending = _text(key) or _name(key or value).lower()
+                    yield Written(
+                        beginning + ending, room, exit_code, _text(value), "", f"{path}:{value.lineno}"
+                    )
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Yield) and isinstance(inner.value, ast.Tuple):
+                        ending, _, says, hint = (_text(e) for e in inner.value.elts)
+                        meaning = f"The version {says} a variable"
+                        yield Written(
+                            beginning + ending, room, exit_code, meaning, hint, f"{path}:{inner.lineno}"
+                        )
+
+
+def composed_beginnings() -> set[str]:
+    """The beginnings of codes that the source puts together, where a code is given."""
+    found = set()
+    for _, tree in _trees():
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and _name(call.func) in FINDINGS:
+                for arg in call.args[:2]:
+                    first = arg.values[0] if isinstance(arg, ast.JoinedStr) and arg.values else None
+                    if isinstance(first, ast.Constant) and re.fullmatch(r"[a-z]+\.", str(first.value)):
+                        found.add(str(first.value))
+    return found
 
 
 def _of_scripts() -> Iterator[Written]:

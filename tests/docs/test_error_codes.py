@@ -9,7 +9,15 @@ from pathlib import Path
 
 import yaml
 
-from tests.docs.error_codes import ERRORS, FINDINGS_OF_MANIFESTS, by_code, first_sentence, page
+from tests.docs.error_codes import (
+    COMPOSED,
+    ERRORS,
+    FINDINGS_OF_MANIFESTS,
+    by_code,
+    composed_beginnings,
+    first_sentence,
+    page,
+)
 from tests.docs.write_error_codes import PAGE
 from tests.house.sources import ROOT, package_modules
 
@@ -46,12 +54,21 @@ def _codes(value: object) -> set[str]:
     return set()
 
 
+def test_codes_that_are_put_together_are_known_by_their_beginnings() -> None:
+    """A new `f"beginning.{ending}"` needs its endings in COMPOSED."""
+    assert composed_beginnings() == set(COMPOSED)
+    assert {"compat.unknown", "change.destroy", "environment.required", "manifest.version"} <= listed()
+
+
 def test_codes_that_cases_expect_are_listed() -> None:
     """The case files are written by hand, and name what really came."""
     found: set[str] = set()
     for path in (ROOT / "tests" / "cases" / "manifests").glob("*.yaml"):
         found |= set(re.findall(r"\bcode: ([a-z]+\.[a-z-]+)", path.read_text(encoding="utf-8")))
-    assert len(found) > 50
+    for path in (ROOT / "tests" / "cases" / "planner").glob("*.yaml"):
+        refused = re.findall(r"\brefusals: \[([^\]]*)\]", path.read_text(encoding="utf-8"))
+        found |= {code.strip() for codes in refused for code in codes.split(",") if code.strip()}
+    assert len(found) > 70
     assert found - listed() == set()
 
 
