@@ -108,8 +108,14 @@ def composed_beginnings() -> set[str]:
     for _, tree in _trees():
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and _name(call.func) in FINDINGS:
-                for arg in call.args[:2]:
-                    first = arg.values[0] if isinstance(arg, ast.JoinedStr) and arg.values else None
+                texts = [
+                    inner
+                    for arg in call.args[:2]
+                    for inner in ast.walk(arg)
+                    if isinstance(inner, ast.JoinedStr)
+                ]
+                for text in texts:
+                    first = text.values[0] if text.values else None
                     if isinstance(first, ast.Constant) and re.fullmatch(r"[a-z]+\.", str(first.value)):
                         found.add(str(first.value))
     return found
@@ -130,7 +136,7 @@ def _of_schema(path: str, tree: ast.Module) -> Iterator[Written]:
         if isinstance(node, ast.Call) and _name(node.func) == "refused" and node.args:
             kind, detail, hint = (*node.args, None, None)[:3]
             if isinstance(kind, ast.Constant):
-                code, place = f"manifest.{kind.value}", f"{path}:{node.lineno}"
+                code, place = f"manifest.{_text(kind)}", f"{path}:{node.lineno}"
                 yield Written(code, "finding", ExitCode.ERROR, _text(detail), _text(hint), place)
 
 
@@ -211,7 +217,7 @@ def _finding(call: ast.Call, child: ast.AST, code: str, branch: str, place: str)
         name not in FINDINGS | OUTCOMES and not OUTCOMES.issuperset(states or [""])
     ):
         return None
-    after = call.args[call.args.index(child) + 1 :]  # type: ignore[arg-type]
+    after = call.args[call.args.index(child) + 1 :]
     if name in OUTCOMES or states:
         says = _text(after[0] if after else None, branch)
         return Written(code, " or ".join(states or [name]), ExitCode.OK, says, "", place)

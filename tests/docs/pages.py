@@ -89,4 +89,8 @@ def command_lines(page: str) -> list[str]:
             lines += re.findall(r"(?:^|  )(fleetctl \S.*?)(?:  |$)", block.text, re.M)
     outside = _FENCE.sub("", page)
     lines += [" ".join(text.split()) for text in _INLINE.findall(outside)]
-    return [line for line in (text.strip() for text in lines) if line.startswith("fleetctl ")]
+    return [
+        line
+        for line in (text.strip() for text in lines)
+        if re.match(r"fleetctl [\[a-z-]+(?= |$)", line) and "->" not in line
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import click
 import pytest
@@ -18,7 +17,7 @@ _PLACE = re.compile(r"\[[^\]]*\]|…|\.\.\.")
 # A redirection, a further command or a comment is the shell's.
 _SHELL = re.compile(r"\s(?:#|\||&&|>|<|;)(?:\s.*|$)")
 _LINES = [
-    pytest.param(page, line, id=f"{page.relative_to(ROOT)}: {line}")
+    (page.relative_to(ROOT).as_posix(), line)
     for page in documentation()
     for line in dict.fromkeys(command_lines(page.read_text(encoding="utf-8")))
 ]
@@ -58,14 +57,14 @@ def wrong(line: str) -> str | None:
     return f"too many arguments: {left}" if left else None
 
 
-@pytest.mark.parametrize(("page", "line"), _LINES)
-def test_command_line_exists(page: Path, line: str) -> None:
+@pytest.mark.parametrize(("page", "line"), _LINES, ids=[f"{page}: {line}" for page, line in _LINES])
+def test_command_line_exists(page: str, line: str) -> None:
     assert wrong(line) is None, f"{page}: {line}"
 
 
 def test_lines_are_found_at_all() -> None:
     """The README, the tutorial and each how-to page show some."""
-    with_lines = {page.relative_to(ROOT).as_posix() for page, _ in (p.values for p in _LINES)}
+    with_lines = {page for page, _ in _LINES}
     how_to = {
         p.relative_to(ROOT).as_posix()
         for p in (ROOT / "docs" / "how-to").glob("*.md")
