@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from manifests.errors import REFUSED_CODES, ExitCode
 from tests.house.sources import ROOT, package_modules
@@ -32,6 +33,7 @@ COMPOSED = {
     "change.": ("fleetctl/cli/views/remarks.py", "_CHANGES", "warning"),
     "environment.": ("planner/rules.py", "_violations", "refusal"),
     "manifest.": ("manifests/schema/", "refused", "finding"),
+    "policy.": ("", "find", "refusal"),
 }
 _SCRIPT = re.compile(
     rf"""\b(?:answer|finish|say) (?P<state>{"|".join(OUTCOME_STATES)}) (?P<code>[a-z_]+\.[a-z_]+)(?: "(?P<says>[^"]*)")?"""
@@ -66,14 +68,30 @@ class _Error:
     place: str
 
 
-def written() -> list[Written]:
+@cache
+def written() -> tuple[Written, ...]:
     """Every place of every code, the cell daemon's apart: its codes are answers of its own contract."""
     found = [*_of_classes()]
     for path, tree in _trees():
         found += _in(path, tree)
-        found += _of_schema(path, tree)
+        found += [*_of_schema(path, tree), *_of_policies(path, tree)]
     found += [*_of_scripts(), *_composed()]
-    return sorted(set(found))
+    return tuple(sorted(set(found)))
+
+
+def _of_policies(path: str, tree: ast.Module) -> Iterator[Written]:
+    """Rules of a policy say `find(RULE, summary, …)` or `finding(policy, RULE, summary, …)`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _name(node.func) not in ("find", "finding"):
+            continue
+        for rule, summary in pairwise(node.args):
+            if (
+                isinstance(rule, ast.Constant)
+                and re.fullmatch(r"[a-z_]+", _text(rule))
+                and " " in _text(summary)
+            ):
+                code, place = f"policy.{_text(rule)}", f"{path}:{node.lineno}"
+                yield Written(code, "refusal", ExitCode.REFUSED, _text(summary), "", place)
 
 
 def _composed() -> Iterator[Written]:
