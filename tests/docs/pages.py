@@ -88,7 +88,7 @@ def command_lines(page: str) -> list[str]:
         if block.kind == "":
             lines += re.findall(r"(?:^|  )(fleetctl \S.*?)(?:  |$)", block.text, re.M)
     outside = _FENCE.sub("", page)
-    lines += [" ".join(text.split()) for text in _INLINE.findall(outside)]
+    lines += [" ".join(text.replace("\\|", "|").split()) for text in _INLINE.findall(outside)]
     return [
         line
         for line in (text.strip() for text in lines)

@@ -17,7 +17,7 @@ from tests.house.sources import ROOT
 PAGE = (ROOT / "docs" / "reference" / "exit-codes.md").read_text(encoding="utf-8")
 REFERENCE = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 # What the reference says that a later run of another command will end with.
-LATER = {"state": {6}, "cordon": {7}, "uncordon": {7}}
+LATER = {"state": {6}, "cordon": {7}, "uncordon": {7}, "move": {7}}
 
 
 def rows() -> dict[str, set[int]]:

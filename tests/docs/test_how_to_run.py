@@ -94,9 +94,9 @@ def test_hooks_page_is_planned_as_it_stands_and_its_hooks_run(workspace: Workspa
 
 def test_recover_page_settles_a_run_that_was_killed(workspace: Workspace) -> None:
     """The page's first and last commands, after a kill -9 in the middle of a rollout."""
-    workspace.fleet(reserve=0, min_ready="1s")
+    workspace.fleet(reserve=0, min_ready="500ms")
     workspace.apply()
-    workspace.fleet("1.1.0", reserve=0, min_ready="1s")
+    workspace.fleet("1.1.0", reserve=0, min_ready="500ms")
     process = workspace.start("apply", ".", "--auto-approve")
     wait_for(lambda: "start done" in workspace.said(), "the first node to be started")
     process.send_signal(signal.SIGKILL)
