@@ -73,15 +73,15 @@ def written() -> tuple[Written, ...]:
     """Every place of every code, the cell daemon's apart: its codes are answers of its own contract."""
     found = [*_of_classes()]
     for path, tree in _trees():
-        found += _in(path, tree)
-        found += [*_of_schema(path, tree), *_of_policies(path, tree)]
+        nodes = tuple(ast.walk(tree))
+        found += [*_in(path, nodes), *_of_schema(path, nodes), *_of_policies(path, nodes)]
     found += [*_of_scripts(), *_composed()]
     return tuple(sorted(set(found)))
 
 
-def _of_policies(path: str, tree: ast.Module) -> Iterator[Written]:
+def _of_policies(path: str, nodes: tuple[ast.AST, ...]) -> Iterator[Written]:
     """Rules of a policy say `find(RULE, summary, …)` or `finding(policy, RULE, summary, …)`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Call) or _name(node.func) not in ("find", "finding"):
             continue
         for rule, summary in pairwise(node.args):
@@ -148,9 +148,9 @@ def _of_scripts() -> Iterator[Written]:
                 yield Written(said["code"], said["state"], ExitCode.OK, says, "", place)
 
 
-def _of_schema(path: str, tree: ast.Module) -> Iterator[Written]:
+def _of_schema(path: str, nodes: tuple[ast.AST, ...]) -> Iterator[Written]:
     """Validators of the schema raise `refused(KIND, detail, hint)`, which becomes the finding `manifest.KIND`."""
-    for node in ast.walk(tree) if path.startswith("manifests/schema/") else ():
+    for node in nodes if path.startswith("manifests/schema/") else ():
         if isinstance(node, ast.Call) and _name(node.func) == "refused" and node.args:
             kind, detail, hint = (*node.args, None, None)[:3]
             if isinstance(kind, ast.Constant):
@@ -165,13 +165,17 @@ def _of_classes() -> Iterator[Written]:
                 yield Written(error.code, "error", exit_code, error.meaning, "", error.place)
 
 
-def _in(path: str, tree: ast.Module) -> Iterator[Written]:
-    above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value):
-            one = _read(node, node.value, above, f"{path}:{node.lineno}")
-            if one is not None:
-                yield one
+def _in(path: str, nodes: tuple[ast.AST, ...]) -> Iterator[Written]:
+    codes = [
+        n
+        for n in nodes
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and CODE.fullmatch(n.value)
+    ]
+    above = {child: node for node in nodes for child in ast.iter_child_nodes(node)} if codes else {}
+    for node in codes:
+        one = _read(node, str(node.value), above, f"{path}:{node.lineno}")
+        if one is not None:
+            yield one
 
 
 def _read(node: ast.AST, code: str, above: dict[ast.AST, ast.AST], place: str) -> Written | None:
@@ -323,7 +327,7 @@ def _errors() -> dict[str, _Error]:
     """The classes below FleetctlError, by name."""
     classes = {}
     for path, tree in _trees():
-        for node in ast.walk(tree):
+        for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 classes[node.name] = _class(node, path)
     known = {ROOT_ERROR}
