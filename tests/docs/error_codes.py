@@ -123,8 +123,9 @@ def _composed() -> Iterator[Written]:
 def composed_beginnings() -> set[str]:
     """The beginnings of codes that the source puts together, where a code is given."""
     found = set()
-    for _, tree in _trees():
-        for call in ast.walk(tree):
+    for path, tree in _trees():
+        composes = re.search(r'f"[a-z]+\.\{', (ROOT / path).read_text(encoding="utf-8"))
+        for call in ast.walk(tree) if composes else ():
             if isinstance(call, ast.Call) and _name(call.func) in FINDINGS:
                 texts = [
                     inner
@@ -219,8 +220,8 @@ def _of_property(code: str, node: ast.AST, above: dict[ast.AST, ast.AST], place:
     scope = above[node]
     if not (isinstance(scope, ast.FunctionDef) and scope.name == "code"):
         return None
-    for _, tree in _trees():
-        for call in ast.walk(tree):
+    for path, tree in _trees():
+        for call in ast.walk(tree) if path.startswith("planner/") else ():
             if isinstance(call, ast.Call) and _name(call.func) == "refuse" and len(call.args) > 1:
                 asked = call.args[0]
                 if isinstance(asked, ast.Attribute) and asked.attr == "code":
