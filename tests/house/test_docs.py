@@ -87,7 +87,7 @@ def test_every_decision_is_listed() -> None:
     assert [p.name for p in sorted(folder.glob("0*.md")) if f"({p.name})" not in index] == []
 
 
-@pytest.mark.parametrize("page", ["add-a-driver", "add-a-manifest-key", "add-a-command"])
+@pytest.mark.parametrize("page", ["add-a-driver", "add-a-manifest-key", "add-a-command", "document"])
 def test_checklists_name_files_that_exist(page: str) -> None:
     """Each path in code marks on a checklist is there; NAME stands for what the reader adds."""
     text = (ROOT / "docs" / "contributing" / f"{page}.md").read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The documentation: its commands exist and run, its tables are what the source says."""

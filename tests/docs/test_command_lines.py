@@ -1,0 +1,94 @@
+"""Every command line of the documentation parses: its command, options and choices exist, and so many arguments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import pytest
+
+from fleetctl.cli.main import cli
+from tests.docs.pages import command_lines, documentation
+from tests.house.sources import ROOT
+
+# What a page writes where the reader puts something of their own in; any text will do for parsing.
+_PLACE = re.compile(r"\[[^\]]*\]|…|\.\.\.")
+# A redirection, a further command or a comment is the shell's.
+_SHELL = re.compile(r"\s(?:#|\||&&|>|<|;)(?:\s.*|$)")
+_LINES = [
+    (page.relative_to(ROOT).as_posix(), line)
+    for page in documentation()
+    for line in dict.fromkeys(command_lines(page.read_text(encoding="utf-8")))
+]
+
+
+def words(line: str) -> list[str]:
+    """The words of a command line, as the shell would hand them over."""
+    plain = _SHELL.sub("", line)
+    return [word for word in shlex.split(_PLACE.sub(" ", plain)) if word]
+
+
+def wrong(line: str) -> str | None:
+    """What click does not take of a line: a command, an option, an argument too many, a word that is no choice."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="fleetctl")
+    rest = words(line)[1:]
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        try:
+            inner = command.get_command(context, rest[0])
+        except click.UsageError as error:
+            return error.format_message()
+        if inner is None:
+            return f"no command {rest[0]}"
+        command, rest = inner, rest[1:]
+        context = click.Context(command, parent=context, info_name=command.name)
+    if isinstance(command, click.Group) and command is not cli and not rest:
+        return None  # the page speaks of the group
+    try:
+        given, left, _ = command.make_parser(context).parse_args(rest)
+        for parameter in command.params:
+            value = given.get(parameter.name or "")
+            if isinstance(parameter.type, click.Choice) and isinstance(value, str):
+                for choice in value.split("|"):
+                    parameter.type.convert(choice, parameter, context)
+    except click.UsageError as error:
+        return error.format_message()
+    return f"too many arguments: {left}" if left else None
+
+
+@pytest.mark.parametrize(("page", "line"), _LINES, ids=[f"{page}: {line}" for page, line in _LINES])
+def test_command_line_exists(page: str, line: str) -> None:
+    assert wrong(line) is None, f"{page}: {line}"
+
+
+def test_lines_are_found_at_all() -> None:
+    """The README, the tutorial and each how-to page show some."""
+    with_lines = {page for page, _ in _LINES}
+    how_to = {
+        p.relative_to(ROOT).as_posix()
+        for p in (ROOT / "docs" / "how-to").glob("*.md")
+        if "fleetctl " in p.read_text(encoding="utf-8")
+    }
+    assert with_lines >= {"README.md", "docs/tutorial.md", "docs/reference/cli.md", *how_to}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fleetctl plam .", "plam"),
+        ("fleetctl plan --no-such . | tee x", "--no-such"),
+        ("fleetctl state melt", "melt"),
+        ("fleetctl state migrate A B --bad=1", "--bad"),
+        ("fleetctl show a.plan b.plan", "too many"),
+        ("fleetctl plan --format crayon", "crayon"),
+        ("fleetctl plan --out", "--out"),
+    ],
+)
+def test_a_line_that_does_not_parse_is_noticed(line: str, said: str) -> None:
+    assert said in (wrong(line) or "")
+
+
+def test_what_the_shell_takes_is_not_parsed() -> None:
+    assert wrong("fleetctl plan . # --no-such") is None
+    assert wrong("fleetctl schema > --no-such") is None
