@@ -13,7 +13,9 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from fleetctl.cellz.ahead import Guess
 from fleetctl.cellz.apply import transact
+from fleetctl.cellz.beside import Beside
 from fleetctl.cellz.blobs import Blobs
 from fleetctl.cellz.database import CellDb
 from fleetctl.cellz.errors import Fenced, StoreTrouble
@@ -80,7 +82,10 @@ class Restored:
 
 
 class Restorer:
-    """Restores cells of one node. `fence` says whether each activation marks the shared log."""
+    """Restores cells of one node. `fence` says whether each activation marks the shared log.
+
+    With `beside`, calls of the store that do not build on one another are made at once.
+    """
 
     def __init__(
         self,
@@ -91,8 +96,10 @@ class Restorer:
         fence: bool,
         nonce: Callable[[], str],
         sleep: Callable[[float], None],
+        beside: Beside | None = None,
     ) -> None:
         self._publisher = publisher
+        self._beside = beside
         self._blobs = blobs
         self._folder = folder
         self._fence = fence
@@ -105,23 +112,25 @@ class Restorer:
 
     def log(self, cell: str, epoch: int) -> SharedLog:
         """Return the cell's shared log under `epoch`."""
-        return SharedLog(self._blobs, cell, epoch, nonce=self._nonce, sleep=self._sleep)
+        return SharedLog(self._blobs, cell, epoch, nonce=self._nonce, sleep=self._sleep, beside=self._beside)
 
-    def restore(self, cell: str, epoch: int) -> Restored:
+    def look_ahead(self, cell: str) -> Guess | None:
+        """Begin to read what `restore` will need, before the lease is held; None where that gains nothing."""
+        if self._beside is None:
+            return None
+        return Guess(self._blobs, cell, self._beside, file=not self.path(cell).exists())
+
+    def restore(self, cell: str, epoch: int, guess: Guess | None = None) -> Restored:
         """Return the open database of `cell` under `epoch`, which the caller's lease grants.
 
         Raises Quarantined (local file damaged), StoreTrouble, or Fenced when a newer epoch shows.
         """
         path = self.path(cell)
-        manifest = read_manifest(self._blobs, cell, self._sleep)
         log = self.log(cell, epoch)
         db = _open_local(cell, path)
         try:
             local = Local(db.epoch, db.slot, db.sequence, db.clean) if db else None
-            start = manifest.snapshots[0].slot if manifest.snapshots else 0
-            if local and local.epoch >= manifest.epoch:
-                start = max(start, local.slot)
-            ahead = list(log.read(start))
+            manifest, ahead = self._look(cell, log, local, guess)
             log_epoch = max((slot.epoch for slot in ahead), default=0)
             if max(manifest.epoch, log_epoch) > epoch:
                 raise Fenced(f"cell '{cell}' shows epoch {max(manifest.epoch, log_epoch)} above our {epoch}")
@@ -132,12 +141,12 @@ class Restorer:
             if db is not None:
                 db.close()
             raise
-        restored = self._open(cell, path, base, db, manifest)
+        restored = self._open(cell, path, base, db, manifest, guess)
         try:
             if base is Base.ORIGINAL:
                 # Its snapshot is ahead of the slots there are; ours go on behind them.
                 restored.db.slot, ahead = log.last(), []
-            elif restored.db.slot < start:
+            elif restored.db.slot < _start(local, manifest):
                 ahead = list(log.read(restored.db.slot))
             self._catch_up(restored, log, epoch, ahead)
         except BaseException:
@@ -147,14 +156,33 @@ class Restorer:
             restored.snapshot_slot = manifest.snapshots[0].slot
         return restored
 
-    def _open(self, cell: str, path: Path, base: Base, db: CellDb | None, manifest: Manifest) -> Restored:
+    def _look(
+        self, cell: str, log: SharedLog, local: Local | None, guess: Guess | None
+    ) -> tuple[Manifest, list[Slot]]:
+        """Read, under the lease, the manifest and the log behind it; at once if there is a guess where it begins."""
+        guessed = guess.manifest if guess is not None else None
+        if guess is None or guessed is None or self._beside is None:
+            manifest = read_manifest(self._blobs, cell, self._sleep)
+            return manifest, list(log.read(_start(local, manifest)))
+        manifest_now = self._beside(lambda: read_manifest(self._blobs, cell, self._sleep))
+        ahead_now = log.begin(_start(local, guessed))
+        guess.stage(_staged(self.path(cell)))
+        manifest, ahead = manifest_now(), ahead_now()
+        if manifest.token != guessed.token:
+            # Slots that the newer snapshot includes may be gone: begin behind that one.
+            ahead = list(log.read(_start(local, manifest)))
+        return manifest, ahead
+
+    def _open(
+        self, cell: str, path: Path, base: Base, db: CellDb | None, manifest: Manifest, guess: Guess | None
+    ) -> Restored:
         if base not in (Base.REMOTE, Base.ORIGINAL):
             here = db or CellDb(cell, path)
             return Restored(here, base, publish_first=base is Base.LOCAL_AHEAD, base_epoch=here.epoch)
         aside = _set_aside(path, f"epoch-{db.epoch}", keep=not db.clean) if db else ""
         damaged: list[str] = []
         for snapshot in manifest.snapshots:
-            found = self._try(cell, path, snapshot)
+            found = self._try(cell, path, snapshot, guess)
             if found is not None:
                 return Restored(
                     found,
@@ -169,13 +197,14 @@ class Restorer:
             raise StoreTrouble(f"no snapshot of cell '{cell}' is sound: {', '.join(damaged)}")
         return Restored(CellDb(cell, path), base, publish_first=False, set_aside=aside)
 
-    def _try(self, cell: str, path: Path, snapshot: Snapshot) -> CellDb | None:
+    def _try(self, cell: str, path: Path, snapshot: Snapshot, guess: Guess | None) -> CellDb | None:
         """Return the database of a snapshot, or None if the snapshot is damaged."""
-        data = fetch(self._blobs, snapshot, self._sleep)
-        if data is None:
-            return None
-        staged = path.with_name(path.name + ".tmp")
-        staged.write_bytes(data)
+        staged = _staged(path)
+        if guess is None or not guess.staged(snapshot):
+            data = fetch(self._blobs, snapshot, self._sleep)
+            if data is None:
+                return None
+            staged.write_bytes(data)
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
         staged.replace(path)
@@ -208,7 +237,7 @@ class Restorer:
                 gap = False
             number = self._put_fence(restored, log, epoch, number, gap)
         clean = not restored.publish_first
-        db.transaction(lambda: db.place(epoch=epoch, slot=number, clean=int(clean)))
+        db.begin(lambda: db.place(epoch=epoch, slot=number, clean=int(clean)))
 
     def _replay_all(self, restored: Restored, slots: list[Slot], number: int) -> int:
         for slot in slots:
@@ -242,6 +271,17 @@ class Restorer:
             return
         data = db.path.read_bytes()
         self._publisher.publish(Publication(db.cell, data, db.meta().json(), epoch, number, db.sequence))
+
+
+def _staged(path: Path) -> Path:
+    """Return where a database is put together; what is left there is removed at the next start."""
+    return path.with_name(path.name + ".tmp")
+
+
+def _start(local: Local | None, manifest: Manifest) -> int:
+    """Return the slot behind which the log is to be read."""
+    start = manifest.snapshots[0].slot if manifest.snapshots else 0
+    return max(start, local.slot) if local and local.epoch >= manifest.epoch else start
 
 
 def _replay(db: CellDb, slot: Slot) -> int:
