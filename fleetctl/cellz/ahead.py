@@ -39,6 +39,8 @@ class Guess:
 
     def lease_is_free(self) -> None:
         """Begin to fetch the snapshot's file: it is worth its price when the lease can probably be had."""
+        if self._fetched is not None:
+            return
         self.manifest = manifest = self._read()
         newest = manifest.snapshots[0] if manifest and manifest.snapshots else None
         # Without a digest it is an original's, which is written anew under the same name.

@@ -369,6 +369,9 @@ class Actor:
         """Take the lease and bring the cell up; raises CellzError."""
         assert self.tenure is not None
         guess = self.restorer.look_ahead(CELL)
+        if self.world.random.random() < 0.2:
+            # Another node may have, change and release the cell between the guess and the lease.
+            self.clock.sleep(self.world.random.random() * TTL_S)
         epoch = self.tenure.acquire(guess.lease_is_free if guess is not None else None)
         return self.restorer.restore(CELL, epoch, guess)
 
@@ -387,6 +390,8 @@ def serve(actor: Actor) -> None:
             continue
         try:
             _serve_cell(actor, restored)
+            # Nobody wants the cell for a while: its lease is free, and others see it so.
+            actor.clock.sleep(actor.world.random.random() * TTL_S)
         except CellzError:
             pass
         finally:

@@ -19,8 +19,9 @@ from fleetctl.cellz.database import CellDb
 from fleetctl.cellz.disk import DiskBlobs
 from fleetctl.cellz.errors import HeldElsewhere, StoreTrouble
 from fleetctl.cellz.ops import Append, Create, Op
-from fleetctl.cellz.restore import Restored, Restorer
-from fleetctl.cellz.snapshots import Publication, Publisher, Snapshot, read_manifest
+from fleetctl.cellz.restore import Local, Restored, Restorer
+from fleetctl.cellz.sharedlog import SharedLog, Slot
+from fleetctl.cellz.snapshots import Manifest, Publication, Publisher, Snapshot, read_manifest
 from fleetctl.cellz.tenure import Holder, Tenure
 from fleetctl.cellz.words import NewEvent
 from tests.cellz.faulty import FAULTS, FaultyBlobs
@@ -186,6 +187,28 @@ def test_a_peer_that_takes_over_before_our_lease_is_not_missed(
             peer.append(db, "six")
     expected = ["one", "two", "three", "four", "five", *(["six"] if publishes else [])]
     assert finish(node, guess) == expected
+
+
+def test_without_the_second_look_it_would_be_missed(
+    tmp_path: Path, peer: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The case above has teeth: a variant that trusts its guess loses what the peer acknowledged."""
+
+    def look(
+        self: Restorer, cell: str, log: SharedLog, local: Local | None, guess: Guess
+    ) -> tuple[Manifest, list[Slot]]:
+        assert guess.manifest is not None
+        guess.stage(self.path(cell).with_name("c.db.tmp"))
+        return guess.manifest, list(log.read(guess.manifest.snapshots[0].slot))
+
+    node = Node(tmp_path, "node")
+    guess = node.guess()
+    guess.lease_is_free()
+    with peer.holding() as db:
+        peer.append(db, "four", "five")
+        peer.publish(db)
+    monkeypatch.setattr(Restorer, "_look", look)
+    assert finish(node, guess) == ["one", "two"]
 
 
 def test_a_snapshot_replaced_while_our_lease_is_written_is_read_anew(

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleetctl.cellz import blobs, conditional, lease, restore, sharedlog, tenure
-from fleetctl.cellz.ahead import Guess
 from fleetctl.cellz.conditional import Answer, Effect, Phase
-from fleetctl.cellz.snapshots import Manifest, read_manifest
 from tests.cellz.simulation import Broken, Odds, play
 
 SEEDS = 60
@@ -95,23 +93,6 @@ def _trims_fences(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sharedlog.SharedLog, "trim", trim)
 
 
-def _trusts_its_guess(patch: pytest.MonkeyPatch) -> None:
-    """What was read before the lease was held is not read again."""
-
-    def look(
-        self: restore.Restorer,
-        cell: str,
-        log: sharedlog.SharedLog,
-        local: restore.Local | None,
-        guess: Guess | None,
-    ) -> tuple[Manifest, list[sharedlog.Slot]]:
-        guessed = guess.manifest if guess is not None else None
-        manifest = guessed or read_manifest(self._blobs, cell, self._sleep)
-        return manifest, list(log.read(restore._start(local, manifest)))
-
-    patch.setattr(restore.Restorer, "_look", look)
-
-
 def _overwrites_slots(patch: pytest.MonkeyPatch) -> None:
     """A slot is written without its condition."""
 
@@ -131,7 +112,6 @@ VARIANTS = [
     (_believes_in_conflict, Odds()),
     (_overwrites_slots, Odds()),
     (_puts_no_fence, CALM),
-    (_trusts_its_guess, CALM),
     (_trims_fences, CALM),
 ]
 
