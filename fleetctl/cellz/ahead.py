@@ -4,7 +4,8 @@ Where a call of the store takes long (S3), an activation makes at once what does
 
     lease read   | manifest read
     lease write  | the newest snapshot's file
-    shared log   | manifest read again
+    shared log
+    manifest read again
 
 Only the file is used as it was fetched, for it is never changed under its name and its digest is known; which file
 it must be, and what else is so, is read under the lease (`restore.py`, docs/decisions/0720).
@@ -50,7 +51,7 @@ class Guess:
 
     def stage(self, path: Path) -> None:
         """Write what was fetched, if it is sound, to `path`."""
-        data = self._fetched() if self._fetched is not None else None
+        data = self._fetched() if self._fetched is not None and not self._staged else None
         if data is not None:
             path.write_bytes(data)
             self._staged = True

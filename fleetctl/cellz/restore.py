@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from fleetctl.cellz.trouble import refusal
 
 # Races for the next slot at activation; each loss means another writer is alive, which its lease excludes.
 _FENCES_MAX = 16
+# Looks at the manifest and the log behind it until no snapshot came between.
+_LOOKS_MAX = 8
 
 
 class Local(NamedTuple):
@@ -159,19 +162,24 @@ class Restorer:
     def _look(
         self, cell: str, log: SharedLog, local: Local | None, guess: Guess | None
     ) -> tuple[Manifest, list[Slot]]:
-        """Read, under the lease, the manifest and the log behind it; at once if there is a guess where it begins."""
-        guessed = guess.manifest if guess is not None else None
-        if guess is None or guessed is None or self._beside is None:
+        """Return the manifest and the log behind it, as they are under the lease.
+
+        The manifest is looked at once more after the log: an old holder that wakes up may publish a snapshot and trim
+        the log between, and what is missing there would pass for its end. A guess stands for the first look only.
+        """
+        manifest = guess.manifest if guess is not None else None
+        if manifest is None:
             manifest = read_manifest(self._blobs, cell, self._sleep)
-            return manifest, list(log.read(_start(local, manifest)))
-        manifest_now = self._beside(lambda: read_manifest(self._blobs, cell, self._sleep))
-        ahead_now = log.begin(_start(local, guessed))
-        guess.stage(_staged(self.path(cell)))
-        manifest, ahead = manifest_now(), ahead_now()
-        if manifest.token != guessed.token:
-            # Slots that the newer snapshot includes may be gone: begin behind that one.
+        for _ in range(_LOOKS_MAX):
             ahead = list(log.read(_start(local, manifest)))
-        return manifest, ahead
+            again = partial(read_manifest, self._blobs, cell, self._sleep)
+            second = self._beside(again) if self._beside is not None else again
+            if guess is not None:
+                guess.stage(_staged(self.path(cell)))
+            manifest, before = second(), manifest
+            if manifest.token == before.token:
+                return manifest, ahead
+        raise StoreTrouble(f"the snapshots of cell '{cell}' do not stand still")
 
     def _open(
         self, cell: str, path: Path, base: Base, db: CellDb | None, manifest: Manifest, guess: Guess | None
@@ -262,6 +270,11 @@ class Restorer:
                 slots = list(log.read(number))
                 if any(slot.epoch > epoch for slot in slots):
                     raise
+                if not slots:
+                    # It was filled, and trimmed since: an old holder published a snapshot that is to be read first.
+                    raise StoreTrouble(
+                        f"the log of cell '{restored.db.cell}' was trimmed; try again"
+                    ) from None
                 number = self._replay_all(restored, slots, number)
         raise StoreTrouble(f"cell '{restored.db.cell}' is written by another node while we hold its lease")
 

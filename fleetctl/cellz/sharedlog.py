@@ -77,16 +77,6 @@ class SharedLog:
             number += width
             width = min(width * 2, _AT_ONCE) if self._beside is not None else 1
 
-    def begin(self, after: int) -> Callable[[], list[Slot]]:
-        """Begin to read; what is returned goes on, and returns the slots or raises StoreTrouble."""
-        first = self._begin(after + 1)
-
-        def rest() -> list[Slot]:
-            slot = first()
-            return [] if slot is None else [slot, *self.read(slot.number)]
-
-        return rest
-
     def _begin(self, number: int) -> Callable[[], Slot | None]:
         call = partial(self._read, number)
         return call if self._beside is None else self._beside(call)
