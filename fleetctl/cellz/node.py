@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fleetctl.cellz.ahead import Guess
 from fleetctl.cellz.alarms import alarm_key
 from fleetctl.cellz.apply import Applied, next_alarm, transact
+from fleetctl.cellz.beside import on_threads
 from fleetctl.cellz.blobs import Blobs
 from fleetctl.cellz.clock import Clock, Ids
 from fleetctl.cellz.database import CellDb
@@ -70,6 +72,8 @@ class Node:
             fence=settings.sync.mode != "evict",
             nonce=ids.token,
             sleep=sleep,
+            # A disk answers before a thread wakes up.
+            beside=on_threads() if settings.backend == "s3" else None,
         )
         self.pool: Pool
 
@@ -182,10 +186,10 @@ class Node:
             cell.snapshot_slot = db.slot
             self.spawn(self.save_quietly(cell))
 
-    def bring_up(self, cell: Cell, epoch: int) -> Restored:
+    def bring_up(self, cell: Cell, epoch: int, guess: Guess | None) -> Restored:
         """Restore the cell's database, and make its first row if it is new; runs on the pool."""
         began = self.clock.monotonic()
-        restored = self.restorer.restore(cell.id, epoch)
+        restored = self.restorer.restore(cell.id, epoch, guess)
         db = restored.db
         try:
             if not db.exists:

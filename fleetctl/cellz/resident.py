@@ -182,9 +182,10 @@ class Cell:
 
     def _take(self) -> None:
         """Take the lease and, without another switch of threads, bring the database up; on the pool."""
-        epoch = self.tenure.acquire()
+        guess = self._node.restorer.look_ahead(self.id)
+        epoch = self.tenure.acquire(guess.lease_is_free if guess is not None else None)
         try:
-            self._brought = self._node.bring_up(self, epoch)
+            self._brought = self._node.bring_up(self, epoch, guess)
         except (CellzError, sqlite3.Error, OSError) as error:
             self._brought = error
 

@@ -10,10 +10,13 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fleetctl.cellz.ahead import Guess
 from fleetctl.cellz.apply import transact
+from fleetctl.cellz.beside import Beside
 from fleetctl.cellz.blobs import Blobs
 from fleetctl.cellz.database import CellDb
 from fleetctl.cellz.errors import Fenced, StoreTrouble
@@ -24,6 +27,8 @@ from fleetctl.cellz.trouble import refusal
 
 # Races for the next slot at activation; each loss means another writer is alive, which its lease excludes.
 _FENCES_MAX = 16
+# Looks at the manifest and the log behind it until no snapshot came between.
+_LOOKS_MAX = 8
 
 
 class Local(NamedTuple):
@@ -80,7 +85,10 @@ class Restored:
 
 
 class Restorer:
-    """Restores cells of one node. `fence` says whether each activation marks the shared log."""
+    """Restores cells of one node. `fence` says whether each activation marks the shared log.
+
+    With `beside`, calls of the store that do not build on one another are made at once.
+    """
 
     def __init__(
         self,
@@ -91,8 +99,10 @@ class Restorer:
         fence: bool,
         nonce: Callable[[], str],
         sleep: Callable[[float], None],
+        beside: Beside | None = None,
     ) -> None:
         self._publisher = publisher
+        self._beside = beside
         self._blobs = blobs
         self._folder = folder
         self._fence = fence
@@ -105,23 +115,25 @@ class Restorer:
 
     def log(self, cell: str, epoch: int) -> SharedLog:
         """Return the cell's shared log under `epoch`."""
-        return SharedLog(self._blobs, cell, epoch, nonce=self._nonce, sleep=self._sleep)
+        return SharedLog(self._blobs, cell, epoch, nonce=self._nonce, sleep=self._sleep, beside=self._beside)
 
-    def restore(self, cell: str, epoch: int) -> Restored:
+    def look_ahead(self, cell: str) -> Guess | None:
+        """Begin to read what `restore` will need, before the lease is held; None where that gains nothing."""
+        if self._beside is None:
+            return None
+        return Guess(self._blobs, cell, self._beside, file=not self.path(cell).exists())
+
+    def restore(self, cell: str, epoch: int, guess: Guess | None = None) -> Restored:
         """Return the open database of `cell` under `epoch`, which the caller's lease grants.
 
         Raises Quarantined (local file damaged), StoreTrouble, or Fenced when a newer epoch shows.
         """
         path = self.path(cell)
-        manifest = read_manifest(self._blobs, cell, self._sleep)
         log = self.log(cell, epoch)
         db = _open_local(cell, path)
         try:
             local = Local(db.epoch, db.slot, db.sequence, db.clean) if db else None
-            start = manifest.snapshots[0].slot if manifest.snapshots else 0
-            if local and local.epoch >= manifest.epoch:
-                start = max(start, local.slot)
-            ahead = list(log.read(start))
+            manifest, ahead = self._look(cell, log, local, guess)
             log_epoch = max((slot.epoch for slot in ahead), default=0)
             if max(manifest.epoch, log_epoch) > epoch:
                 raise Fenced(f"cell '{cell}' shows epoch {max(manifest.epoch, log_epoch)} above our {epoch}")
@@ -132,12 +144,12 @@ class Restorer:
             if db is not None:
                 db.close()
             raise
-        restored = self._open(cell, path, base, db, manifest)
+        restored = self._open(cell, path, base, db, manifest, guess)
         try:
             if base is Base.ORIGINAL:
                 # Its snapshot is ahead of the slots there are; ours go on behind them.
                 restored.db.slot, ahead = log.last(), []
-            elif restored.db.slot < start:
+            elif restored.db.slot < _start(local, manifest):
                 ahead = list(log.read(restored.db.slot))
             self._catch_up(restored, log, epoch, ahead)
         except BaseException:
@@ -147,14 +159,38 @@ class Restorer:
             restored.snapshot_slot = manifest.snapshots[0].slot
         return restored
 
-    def _open(self, cell: str, path: Path, base: Base, db: CellDb | None, manifest: Manifest) -> Restored:
+    def _look(
+        self, cell: str, log: SharedLog, local: Local | None, guess: Guess | None
+    ) -> tuple[Manifest, list[Slot]]:
+        """Return the manifest and the log behind it, as they are under the lease.
+
+        The manifest is looked at once more after the log: an old holder that wakes up may publish a snapshot and trim
+        the log between, and what is missing there would pass for its end. A guess stands for the first look only.
+        """
+        manifest = guess.manifest if guess is not None else None
+        if manifest is None:
+            manifest = read_manifest(self._blobs, cell, self._sleep)
+        for _ in range(_LOOKS_MAX):
+            ahead = list(log.read(_start(local, manifest)))
+            again = partial(read_manifest, self._blobs, cell, self._sleep)
+            second = self._beside(again) if self._beside is not None else again
+            if guess is not None:
+                guess.stage(_staged(self.path(cell)))
+            manifest, before = second(), manifest
+            if manifest.token == before.token:
+                return manifest, ahead
+        raise StoreTrouble(f"the snapshots of cell '{cell}' do not stand still")
+
+    def _open(
+        self, cell: str, path: Path, base: Base, db: CellDb | None, manifest: Manifest, guess: Guess | None
+    ) -> Restored:
         if base not in (Base.REMOTE, Base.ORIGINAL):
             here = db or CellDb(cell, path)
             return Restored(here, base, publish_first=base is Base.LOCAL_AHEAD, base_epoch=here.epoch)
         aside = _set_aside(path, f"epoch-{db.epoch}", keep=not db.clean) if db else ""
         damaged: list[str] = []
         for snapshot in manifest.snapshots:
-            found = self._try(cell, path, snapshot)
+            found = self._try(cell, path, snapshot, guess)
             if found is not None:
                 return Restored(
                     found,
@@ -169,13 +205,14 @@ class Restorer:
             raise StoreTrouble(f"no snapshot of cell '{cell}' is sound: {', '.join(damaged)}")
         return Restored(CellDb(cell, path), base, publish_first=False, set_aside=aside)
 
-    def _try(self, cell: str, path: Path, snapshot: Snapshot) -> CellDb | None:
+    def _try(self, cell: str, path: Path, snapshot: Snapshot, guess: Guess | None) -> CellDb | None:
         """Return the database of a snapshot, or None if the snapshot is damaged."""
-        data = fetch(self._blobs, snapshot, self._sleep)
-        if data is None:
-            return None
-        staged = path.with_name(path.name + ".tmp")
-        staged.write_bytes(data)
+        staged = _staged(path)
+        if guess is None or not guess.staged(snapshot):
+            data = fetch(self._blobs, snapshot, self._sleep)
+            if data is None:
+                return None
+            staged.write_bytes(data)
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
         staged.replace(path)
@@ -208,7 +245,7 @@ class Restorer:
                 gap = False
             number = self._put_fence(restored, log, epoch, number, gap)
         clean = not restored.publish_first
-        db.transaction(lambda: db.place(epoch=epoch, slot=number, clean=int(clean)))
+        db.begin(lambda: db.place(epoch=epoch, slot=number, clean=int(clean)))
 
     def _replay_all(self, restored: Restored, slots: list[Slot], number: int) -> int:
         for slot in slots:
@@ -233,6 +270,11 @@ class Restorer:
                 slots = list(log.read(number))
                 if any(slot.epoch > epoch for slot in slots):
                     raise
+                if not slots:
+                    # It was filled, and trimmed since: an old holder published a snapshot that is to be read first.
+                    raise StoreTrouble(
+                        f"the log of cell '{restored.db.cell}' was trimmed; try again"
+                    ) from None
                 number = self._replay_all(restored, slots, number)
         raise StoreTrouble(f"cell '{restored.db.cell}' is written by another node while we hold its lease")
 
@@ -242,6 +284,17 @@ class Restorer:
             return
         data = db.path.read_bytes()
         self._publisher.publish(Publication(db.cell, data, db.meta().json(), epoch, number, db.sequence))
+
+
+def _staged(path: Path) -> Path:
+    """Return where a database is put together; what is left there is removed at the next start."""
+    return path.with_name(path.name + ".tmp")
+
+
+def _start(local: Local | None, manifest: Manifest) -> int:
+    """Return the slot behind which the log is to be read."""
+    start = manifest.snapshots[0].slot if manifest.snapshots else 0
+    return max(start, local.slot) if local and local.epoch >= manifest.epoch else start
 
 
 def _replay(db: CellDb, slot: Slot) -> int:

@@ -10,16 +10,20 @@ removed; others go once every kept snapshot includes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import orjson
 
+from fleetctl.cellz.beside import Beside
 from fleetctl.cellz.blobs import Blobs, retried, write_if
 from fleetctl.cellz.conditional import Effect
 from fleetctl.cellz.errors import Fenced, StoreTrouble
 from fleetctl.cellz.ops import Op, encode, load
 
 _VERSION = 1
+# Slots read at once, once the log proved to be longer than that: a takeover reads up to hundreds.
+_AT_ONCE = 16
 
 
 class Slot(NamedTuple):
@@ -38,30 +42,54 @@ def slot_key(cell: str, number: int) -> str:
 
 
 class SharedLog:
-    """One holder's end of the log. `nonce` is fresh for each slot; `sleep` waits between tries."""
+    """One holder's end of the log. `nonce` is fresh for each slot; `sleep` waits between tries.
+
+    With `beside`, slots of a long log are read several at once.
+    """
 
     def __init__(
-        self, blobs: Blobs, cell: str, epoch: int, *, nonce: Callable[[], str], sleep: Callable[[float], None]
+        self,
+        blobs: Blobs,
+        cell: str,
+        epoch: int,
+        *,
+        nonce: Callable[[], str],
+        sleep: Callable[[float], None],
+        beside: Beside | None = None,
     ) -> None:
         self._blobs = blobs
         self._cell = cell
         self._epoch = epoch
         self._nonce = nonce
         self._sleep = sleep
+        self._beside = beside
 
     def read(self, after: int) -> Iterator[Slot]:
         """Yield the slots behind `after` until one is missing; raises StoreTrouble."""
-        number = after + 1
+        number, width = after + 1, 1
         while True:
-            key = slot_key(self._cell, number)
-            blob = retried(lambda key=key: self._blobs.get(key), self._sleep, key)  # type: ignore[misc]
-            if blob is None:
-                return
-            data = orjson.loads(blob.data)
-            if data["v"] != _VERSION:
-                raise StoreTrouble(f"{key} has version {data['v']}, which this release does not know")
-            yield Slot(number, data["epoch"], data["fence"], data["gap"], [load(op) for op in data["ops"]])
-            number += 1
+            for call in [self._begin(number + step) for step in range(width)]:
+                slot = call()
+                if slot is None:
+                    # One behind it may have been written since; whoever fills this one will hear of it.
+                    return
+                yield slot
+            number += width
+            width = min(width * 2, _AT_ONCE) if self._beside is not None else 1
+
+    def _begin(self, number: int) -> Callable[[], Slot | None]:
+        call = partial(self._read, number)
+        return call if self._beside is None else self._beside(call)
+
+    def _read(self, number: int) -> Slot | None:
+        key = slot_key(self._cell, number)
+        blob = retried(lambda: self._blobs.get(key), self._sleep, key)
+        if blob is None:
+            return None
+        data = orjson.loads(blob.data)
+        if data["v"] != _VERSION:
+            raise StoreTrouble(f"{key} has version {data['v']}, which this release does not know")
+        return Slot(number, data["epoch"], data["fence"], data["gap"], [load(op) for op in data["ops"]])
 
     def last(self) -> int:
         """Return the highest number that is filled, 0 for none; raises StoreTrouble."""

@@ -58,10 +58,13 @@ class Tenure:
         self._holder = holder
         self._lock = Lock()
 
-    def acquire(self) -> int:
-        """Return the granted epoch; raises HeldElsewhere or StoreTrouble."""
+    def acquire(self, when_free: Callable[[], None] | None = None) -> int:
+        """Return the granted epoch; raises HeldElsewhere or StoreTrouble.
+
+        `when_free` is called before the lease is first written: it could be had when it was read.
+        """
         with self._lock:
-            outcome = self._run(lease.Want(self._now()))
+            outcome = self._run(lease.Want(self._now()), when_free)
         if isinstance(outcome, lease.Granted):
             return outcome.epoch
         if isinstance(outcome, lease.Denied):
@@ -110,7 +113,7 @@ class Tenure:
     def _now(self) -> float:
         return self._holder.clock.monotonic()
 
-    def _run(self, event: lease.Event) -> lease.Effect | None:
+    def _run(self, event: lease.Event, when_free: Callable[[], None] | None = None) -> lease.Effect | None:
         """Feed the core until it asks for nothing more; return its last word."""
         last: lease.Effect | None = None
         pending: lease.Event | None = event
@@ -122,6 +125,9 @@ class Tenure:
                 if isinstance(effect, lease.Read):
                     pending = self._read()
                 elif isinstance(effect, lease.Write):
+                    if when_free is not None:
+                        when_free()
+                        when_free = None
                     pending = self._write(effect)
         return last
 

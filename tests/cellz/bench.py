@@ -37,6 +37,7 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "4"))
 RESIDENT = int(os.environ.get("BENCH_RESIDENT", "5000"))
 READERS = int(os.environ.get("BENCH_READERS", "1000"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "20"))
+S3_DISTANCE_S = 0.01
 TURNS = int(os.environ.get("BENCH_TURNS", "5"))
 
 
@@ -334,17 +335,44 @@ def _takeover(nodes: list[NodeProcess], number: signal.Signals) -> float:
     return took
 
 
+@contextmanager
+def slower(seconds: float) -> Iterator[None]:
+    """Have moto wait before each answer, as a store at some distance does."""
+    from moto.server import DomainDispatcherApplication
+
+    answer = DomainDispatcherApplication.__call__
+
+    def late(self: object, *call: object) -> object:
+        time.sleep(seconds)
+        return answer(self, *call)
+
+    DomainDispatcherApplication.__call__ = late
+    try:
+        yield
+    finally:
+        DomainDispatcherApplication.__call__ = answer
+
+
 def from_s3() -> None:
-    """Measure the activation of a cold cell of 10,000 events from S3, beside the bare fetch."""
-    from tests.lab.s3 import missing, s3_server
+    """Measure the activation from S3 as it is here, and at some distance, where round trips count."""
+    from tests.lab.s3 import missing
 
     if missing():
         return
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    _from_s3("activation, the same from S3 (moto)", "bench")
+    with slower(S3_DISTANCE_S):
+        _from_s3(f"the same, each call {S3_DISTANCE_S * 1000:.0f} ms longer", "bench-far")
+
+
+def _from_s3(what: str, bucket: str) -> None:
+    """Measure the activation of a cold cell of 10,000 events from S3, beside the bare fetch."""
+    from tests.lab.s3 import s3_server
+
     with s3_server() as server:
         keys = {
             "s3_endpoint": server.endpoint,
-            "s3_bucket": server.bucket("bench"),
+            "s3_bucket": server.bucket(bucket),
             "s3_region": server.region,
         }
         keys |= {"s3_access_key_id": server.access_key, "s3_secret_access_key": server.secret_key}
@@ -359,13 +387,13 @@ def from_s3() -> None:
                     path.unlink()
                 s3 = server.client()
                 began = time.perf_counter()
-                s3.get_object(Bucket="bench", Key="cells/cold.db")["Body"].read()
+                s3.get_object(Bucket=bucket, Key="cells/cold.db")["Body"].read()
                 fetches.append((time.perf_counter() - began) * 1000)
                 began = time.perf_counter()
                 assert client.get(cells("cold")).status_code == 200
                 took.append((time.perf_counter() - began) * 1000)
     say(
-        "activation, the same from S3 (moto)",
+        what,
         "ours",
         f"p50 {statistics.median(took):.1f} ms; one fetch of its file {statistics.median(fetches):.1f} ms",
     )

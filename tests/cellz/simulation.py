@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from fleetctl.cellz.apply import Applied, transact
 from fleetctl.cellz.blobs import Blob, Busy, Gone, Refused, Unanswered
@@ -289,7 +290,13 @@ class Actor:
         folder = self.world.folder / self.name
         folder.mkdir(exist_ok=True)
         self.restorer = Restorer(
-            blobs, folder, publisher=self.publisher, fence=True, nonce=self.nonce, sleep=self.clock.sleep
+            blobs,
+            folder,
+            publisher=self.publisher,
+            fence=True,
+            nonce=self.nonce,
+            sleep=self.clock.sleep,
+            beside=self.beside,
         )
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
@@ -297,6 +304,16 @@ class Actor:
     def nonce(self) -> str:
         self._counter += 1
         return f"{self.name}-{self._counter}-{self.world.random.getrandbits(32):x}"
+
+    def beside(self, call: Callable[[], T]) -> Callable[[], T]:
+        """Make a call as early or as late as real threads might: now, or when its result is wanted."""
+        if self.world.random.random() < 0.5:
+            return call
+        try:
+            result = call()
+        except Exception as error:  # noqa: BLE001  (raised where the result is wanted)
+            return partial(_raise, error)
+        return lambda: result
 
     def holds(self) -> bool:
         return self.tenure is not None and not self._dead and not self.finished and self.tenure.valid()
@@ -351,8 +368,16 @@ class Actor:
     def activate(self) -> Restored:
         """Take the lease and bring the cell up; raises CellzError."""
         assert self.tenure is not None
-        epoch = self.tenure.acquire()
-        return self.restorer.restore(CELL, epoch)
+        guess = self.restorer.look_ahead(CELL)
+        if self.world.random.random() < 0.2:
+            # Another node may have, change and release the cell between the guess and the lease.
+            self.clock.sleep(self.world.random.random() * TTL_S)
+        epoch = self.tenure.acquire(guess.lease_is_free if guess is not None else None)
+        return self.restorer.restore(CELL, epoch, guess)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def serve(actor: Actor) -> None:
@@ -365,6 +390,8 @@ def serve(actor: Actor) -> None:
             continue
         try:
             _serve_cell(actor, restored)
+            # Nobody wants the cell for a while: its lease is free, and others see it so.
+            actor.clock.sleep(actor.world.random.random() * TTL_S)
         except CellzError:
             pass
         finally:

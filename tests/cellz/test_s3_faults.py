@@ -5,17 +5,24 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fleetctl.cellz import s3 as s3_module
+from fleetctl.cellz.apply import transact
+from fleetctl.cellz.beside import on_threads
 from fleetctl.cellz.blobs import retried, write_if
 from fleetctl.cellz.clock import Clock, Ids
 from fleetctl.cellz.conditional import Effect
-from fleetctl.cellz.errors import HeldElsewhere
+from fleetctl.cellz.errors import HeldElsewhere, StoreTrouble
 from fleetctl.cellz.lease import Terms
+from fleetctl.cellz.ops import Append, Create
+from fleetctl.cellz.restore import Restored, Restorer
 from fleetctl.cellz.s3 import S3Blobs
+from fleetctl.cellz.snapshots import Publication, Publisher
 from fleetctl.cellz.tenure import Holder, Tenure
+from fleetctl.cellz.words import NewEvent
 from tests.cellz.s3faults import FAULTS, FaultyS3, faulty_s3
 from tests.lab.s3 import S3
 
@@ -25,6 +32,7 @@ QUICK = [fault for fault in FAULTS if fault != "late"]
 PLANS = [*itertools.product(FAULTS, repeat=1), *itertools.product(QUICK, repeat=2)]
 PATIENCE_S = 1
 TTL_S = 3600.0
+BESIDE = on_threads()
 
 
 def no_wait(_: float) -> None:
@@ -117,3 +125,49 @@ def test_a_lease_is_taken_denied_released_and_taken_again(
     assert not first.valid()
     third = tenure(blobs, key, "third")
     assert third.acquire() == 2
+
+
+@pytest.mark.parametrize("fault", QUICK)
+@pytest.mark.parametrize("position", range(7))
+def test_a_cold_cell_comes_up_whatever_happens_to_the_answers(
+    blobs: S3Blobs, proxy: FaultyS3, key: str, tmp_path: Path, fault: str, position: int
+) -> None:
+    """Its calls are made at once; a lease that cannot be read is told, and asked for again."""
+    ids = Ids()
+    publisher = Publisher(blobs, keep=1, nonce=ids.token, sleep=no_wait)
+
+    def restorer(name: str) -> Restorer:
+        (tmp_path / name).mkdir()
+        return Restorer(
+            blobs,
+            tmp_path / name,
+            publisher=publisher,
+            fence=True,
+            nonce=ids.token,
+            sleep=no_wait,
+            beside=BESIDE,
+        )
+
+    first = tenure(blobs, key, "first")
+    before = restorer("first").restore(key, first.acquire()).db
+    transact(before, [Create(key, "{}", "t"), Append((NewEvent("one", None, "e", "1", "t"),))])
+    before.checkpoint()
+    what = (before.path.read_bytes(), before.meta().json(), 1, before.slot, before.sequence)
+    publisher.publish(Publication(key, *what))
+    before.close()
+    first.release()
+    second, cold = tenure(blobs, key, "second"), restorer("second")
+
+    def activate() -> Restored:
+        guess = cold.look_ahead(key)
+        assert guess is not None
+        return cold.restore(key, second.acquire(guess.lease_is_free), guess)
+
+    proxy.plan.extend([""] * position + [fault])
+    try:
+        restored = activate()
+    except StoreTrouble:
+        restored = activate()
+    proxy.plan.clear()
+    assert [event.sequence for event in restored.db.events()] == [1]
+    restored.db.close()

@@ -27,7 +27,7 @@ def test_no_acknowledged_event_is_lost_and_no_sequence_given_twice(seed: int, tm
 def test_the_histories_are_worth_something(tmp_path: Path) -> None:
     """Over the seeds, many events are acknowledged under many epochs: the checks above had work to do."""
     acked = epochs = 0
-    for seed in range(5):
+    for seed in range(8):
         folder = tmp_path / str(seed)
         folder.mkdir()
         world = play(seed, folder)
