@@ -151,7 +151,7 @@ class Restorer:
                 restored.db.slot, ahead = log.last(), []
             elif restored.db.slot < _start(local, manifest):
                 ahead = list(log.read(restored.db.slot))
-            self._catch_up(restored, log, epoch, ahead)
+            self._catch_up(restored, log, epoch, ahead, manifest)
         except BaseException:
             restored.db.close()
             raise
@@ -227,7 +227,9 @@ class Restorer:
         db.slot = snapshot.slot
         return db
 
-    def _catch_up(self, restored: Restored, log: SharedLog, epoch: int, ahead: list[Slot]) -> None:
+    def _catch_up(
+        self, restored: Restored, log: SharedLog, epoch: int, ahead: list[Slot], manifest: Manifest
+    ) -> None:
         """Replay what the log has beyond the base, put our fence, and write our epoch down."""
         db = restored.db
         number = db.slot
@@ -243,7 +245,7 @@ class Restorer:
                 gap = True
             else:
                 gap = False
-            number = self._put_fence(restored, log, epoch, number, gap)
+            number = self._put_fence(restored, log, epoch, number, gap, manifest)
         clean = not restored.publish_first
         db.begin(lambda: db.place(epoch=epoch, slot=number, clean=int(clean)))
 
@@ -260,22 +262,29 @@ class Restorer:
             restored.replayed += _replay(restored.db, slot)
         return number
 
-    def _put_fence(self, restored: Restored, log: SharedLog, epoch: int, number: int, gap: bool) -> int:
+    def _put_fence(
+        self, restored: Restored, log: SharedLog, epoch: int, number: int, gap: bool, manifest: Manifest
+    ) -> int:
         """Fill the next slot with our fence, replaying what an old holder wrote before us."""
-        for _ in range(_FENCES_MAX):
+        trimmed = StoreTrouble(f"the log of cell '{restored.db.cell}' was trimmed; try again")
+        for tries in range(_FENCES_MAX):
             try:
                 log.write(number + 1, [], fence=True, gap=gap)
-                return number + 1
             except Fenced:
                 slots = list(log.read(number))
                 if any(slot.epoch > epoch for slot in slots):
                     raise
                 if not slots:
                     # It was filled, and trimmed since: an old holder published a snapshot that is to be read first.
-                    raise StoreTrouble(
-                        f"the log of cell '{restored.db.cell}' was trimmed; try again"
-                    ) from None
+                    raise trimmed from None
                 number = self._replay_all(restored, slots, number)
+                continue
+            if tries:
+                # While we read what it wrote, it may have trimmed behind our eyes, and our fence filled such a place.
+                again = read_manifest(self._blobs, restored.db.cell, self._sleep)
+                if again.token != manifest.token:
+                    raise trimmed
+            return number + 1
         raise StoreTrouble(f"cell '{restored.db.cell}' is written by another node while we hold its lease")
 
     def _publish(self, db: CellDb, epoch: int, number: int) -> None:

@@ -255,6 +255,39 @@ def test_an_old_holder_that_trims_before_the_log_is_read_is_noticed(
     restored.db.close()
 
 
+def test_an_old_holder_that_trims_while_a_refused_fence_reads_on_is_noticed(
+    tmp_path: Path, peer: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes on where our fence belongs, and trims behind our eyes: the fence then fills a trimmed place."""
+    node = Node(tmp_path, "node")
+    with peer.holding() as db:
+        peer.tenure.release()
+        epoch = node.tenure.acquire(None)
+        get = node.blobs.get
+        looks: list[str] = []
+
+        def late(key: str) -> Blob | None:
+            if ".log/" not in key:
+                blob = get(key)
+                looks.append("manifest")
+                if looks.count("manifest") == 2:
+                    peer.append(db, "four", "five", "six")
+                return blob
+            if looks.count("manifest") >= 2:
+                looks.append("slot")
+                if looks.count("slot") == 2:
+                    peer.publish(db)
+            return get(key)
+
+        monkeypatch.setattr(node.blobs, "get", late)
+        with pytest.raises(StoreTrouble, match="was trimmed"):
+            node.restorer.restore(CELL, epoch, None)
+        monkeypatch.setattr(node.blobs, "get", get)
+        restored = node.restorer.restore(CELL, epoch, None)
+    assert names(restored.db) == ["one", "two", "three", "four", "five", "six"]
+    restored.db.close()
+
+
 def test_a_lease_that_another_holds_costs_no_file(tmp_path: Path, peer: Node, beside: Beside) -> None:
     node = Node(tmp_path, "node", beside)
     with peer.holding(), pytest.raises(HeldElsewhere):

@@ -78,7 +78,7 @@ def _believes_in_conflict(patch: pytest.MonkeyPatch) -> None:
 
 def _puts_no_fence(patch: pytest.MonkeyPatch) -> None:
     """A successor reads the log and leaves no mark in it."""
-    patch.setattr(restore.Restorer, "_put_fence", lambda self, restored, log, epoch, number, gap: number)
+    patch.setattr(restore.Restorer, "_put_fence", lambda self, restored, log, epoch, number, *more: number)
 
 
 def _trims_fences(patch: pytest.MonkeyPatch) -> None:
