@@ -235,7 +235,9 @@ class Images:
 
 
 def staged(api: Any, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
-    """The images of these pins that are on the engine, and whether a container (anybody's) is made from them."""
+    """The images of these pins that are on the engine, and whether a container (anybody's) is made from them, or
+    somebody calls them by a name of his own.
+    """
     images = Images(api)
     used = {str(c["ImageID"]) for c in api.containers(all=True)}
     out = []
@@ -247,7 +249,11 @@ def staged(api: Any, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
         # Removing an image by id needs all its names gone; by its own reference only that one goes.
         where = bare(pin.source) if pin.in_registry else image_id
         age_s = _age_s(image, api)
-        out.append(StagedArtifact(pin.digest, where, int(image["Size"]), age_s, used=image_id in used))
+        # Somebody has given it another name, and the engine does not remove what others call something.
+        named = len(image.get("RepoTags") or ()) > 1
+        out.append(
+            StagedArtifact(pin.digest, where, int(image["Size"]), age_s, used=named or image_id in used)
+        )
     return tuple(out)
 
 

@@ -120,10 +120,11 @@ def test_an_engines_answers() -> None:
 
 def test_a_libvirt_is_asked_for_its_version_and_pool() -> None:
     pytest.importorskip("libvirt")
-    settings = Libvirt(uri="test:///default")
+    # A pool of its own: the test hypervisor of this process is shared, and other tests have made theirs.
+    settings = Libvirt(uri="test:///default", pool="asked-about", pool_path="/var/lib/libvirt/asked-about")
     host = Host(api_version="fleetctl/v1", kind="Host", name="h", libvirt=settings)
     checks = by_name(registry.examine(host, "qemu"))
-    assert checks["pool"].said == "fleetctl will be made at /var/lib/libvirt/fleetctl"
+    assert checks["pool"].said == "asked-about will be made at /var/lib/libvirt/asked-about"
     assert "TEST" in checks["libvirt"].said.upper()
 
 

@@ -21,6 +21,10 @@ GC = ("gc", ".", "--auto-approve", "--min-age", "0s")
 def both(docker_engine: DockerEngine, systemd_hosts: HostLab, tmp_path: Path) -> Iterator[Fleet]:
     """One node on a host, one in a container."""
     systemd_hosts.write_known_hosts(tmp_path / "known_hosts")
+    # Other tests of this process leave images on the engine that bear names; what others call something stays.
+    for name in docker_engine.out("images", "--format", "{{.Repository}}:{{.Tag}}").split():
+        if "<none>" not in name:
+            docker_engine.docker("rmi", name, check=False)
     fleet = Fleet(
         tmp_path,
         "collected",

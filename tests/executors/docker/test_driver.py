@@ -430,3 +430,19 @@ def test_a_container_is_drained_by_a_request_or_by_a_command_inside(driver: Dock
     assert driver.lookup(lost).code == "drain.found"
     stale = make(StepKind.DRAIN, 8, epoch=2, spec={"drain": Drain(timeout="10s", http=page)})
     assert driver.perform(stale, SECRETS).code == "docker.stale_epoch"
+
+
+def test_an_image_that_somebody_calls_by_another_name_is_in_use(
+    driver: DockerDriver, pin: ArtifactPin, docker_engine: DockerEngine
+) -> None:
+    (ours,) = driver.staged((pin,))
+    names = docker_engine.inspect(ours.where)["RepoTags"]
+    docker_engine.docker("tag", ours.where, "somebodys:own")
+    docker_engine.docker("tag", ours.where, "somebodys:other")
+    try:
+        (named,) = driver.staged((pin,))
+        assert named.used
+        assert "multiple repositories" in (driver.unstage(named) or "")
+    finally:
+        docker_engine.docker("rmi", "somebodys:own", "somebodys:other", check=False)
+    assert docker_engine.inspect(ours.where)["RepoTags"] == names
