@@ -327,3 +327,12 @@ def test_two_hundred_domains_are_observed_in_one_pass(driver: LibvirtDriver) -> 
         connection.defineXML(definition.define(each, definition.Place("/pool", "i686", "test")))
     assert len(driver.observe(frozenset({"guests"})).nodes) == 200
     assert driver.observe(frozenset({"others"})).nodes == ()
+
+
+def test_a_definition_that_was_cut_off_is_finished_when_it_starts(driver: LibvirtDriver) -> None:
+    """Whether a domain starts with its host is a call of its own, behind its definition."""
+    assert do(driver, CREATE).state == "succeeded"
+    wanted = here(driver).fields["domain.autostart"]
+    raw(driver).setAutostart(0)
+    assert do(driver, START).state == "succeeded"
+    assert here(driver).fields["domain.autostart"] == wanted == "true"
