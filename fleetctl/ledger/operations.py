@@ -90,6 +90,10 @@ class Record:
     def final(self) -> bool:
         return self.state in FINAL
 
+    def about(self, fleet: str) -> str:
+        """Whose effect it is: a node's, or the whole fleet's where it is about none."""
+        return f"node/{fleet}/{self.node}" if self.node else f"fleet/{fleet}"
+
     @property
     def not_performed(self) -> bool:
         """Whether it is final, and known not to have been performed.

@@ -156,6 +156,7 @@ def test_a_hook_without_a_recorded_exit_waits_for_a_person(hooked: Workspace) ->
     assert unknown.code == 5, str(unknown)
     said = unknown.out + unknown.err
     assert "no exit of it is recorded" in said
+    assert "open: pre_rollout of fleet/hello" in said
     operation = next(word for word in said.split() if word.startswith("op-"))
     do(hooked, "pre_rollout", "true")
     hooked.ok("settle", operation, "--as", "succeeded", "--reason", "I saw the announcement")

@@ -56,9 +56,7 @@ def command(
             f"after {run.effects} effects, {len(run.unsettled)} of them with an open outcome."
         )
         for record in run.unsettled:
-            terminal.data(
-                f"  open: {record.effect} of node/{run.fleet}/{record.node} ({record.operation_id})"
-            )
+            terminal.data(f"  open: {record.effect} of {record.about(run.fleet)} ({record.operation_id})")
         terminal.data(f"  its plan was: {plan_text.counts(plans[run.fleet]).removeprefix('Plan: ')}")
     # What has ended already is no news; the run's other fleets are not carried on here.
     gone = {uid for r in known.values() for uid, n in r.recorded.nodes.items() if n.destroyed}

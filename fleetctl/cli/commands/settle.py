@@ -51,6 +51,8 @@ def command(
     ):
         engine = bootstrap.engine(settings, invocation.clock, store, Silent(), reach)
         record = settle(engine, operation, verdict, reason)
-    invocation.terminal.data(f"Settled: {record.effect} of {record.node} {record.state.value}.")
+    invocation.terminal.data(
+        f"Settled: {record.effect} of {record.node or 'the whole fleet'} {record.state.value}."
+    )
     invocation.terminal.say("Carry the plan on with: fleetctl recover")
     return ExitCode.OK
