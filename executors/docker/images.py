@@ -249,12 +249,20 @@ def staged(api: Any, pins: Sequence[ArtifactPin]) -> tuple[StagedArtifact, ...]:
         # Removing an image by id needs all its names gone; by its own reference only that one goes.
         where = bare(pin.source) if pin.in_registry else image_id
         age_s = _age_s(image, api)
-        # Somebody has given it another name, and the engine does not remove what others call something.
-        named = len(image.get("RepoTags") or ()) > 1
+        # The engine does not remove by its id what bears several names; by its own reference only that one goes.
+        named = not pin.in_registry and _names(image) > 1
         out.append(
             StagedArtifact(pin.digest, where, int(image["Size"]), age_s, used=named or image_id in used)
         )
     return tuple(out)
+
+
+def _names(image: Mapping[str, Any]) -> int:
+    """How many names an image bears: its tags, and the repositories under which it was pulled by digest."""
+    tags = set(image.get("RepoTags") or ())
+    tagged = {tag.rpartition(":")[0] for tag in tags}
+    pulled = {name.partition("@")[0] for name in image.get("RepoDigests") or ()}
+    return len(tags) + len(pulled - tagged)
 
 
 def _age_s(image: Mapping[str, Any], api: Any) -> float:

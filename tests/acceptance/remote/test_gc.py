@@ -22,7 +22,8 @@ def both(docker_engine: DockerEngine, systemd_hosts: HostLab, tmp_path: Path) ->
     """One node on a host, one in a container."""
     systemd_hosts.write_known_hosts(tmp_path / "known_hosts")
     # Other tests of this process leave images on the engine that bear names; what others call something stays.
-    for name in docker_engine.out("images", "--format", "{{.Repository}}:{{.Tag}}").split():
+    forms = "{{.Repository}}:{{.Tag}} {{.Repository}}@{{.Digest}}"
+    for name in docker_engine.out("images", "--digests", "--format", forms).split():
         if "<none>" not in name:
             docker_engine.docker("rmi", name, check=False)
     fleet = Fleet(
