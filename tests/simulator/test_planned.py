@@ -5,6 +5,7 @@ Never is a floor crossed, a plan that succeeded leaves nothing to do, and one th
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -213,3 +214,22 @@ def test_a_change_of_format_without_a_backup_is_refused_and_with_one_saves_every
     assert {(c.env["FLEETCTL_VERSION_BEFORE"], c.env["FLEETCTL_VERSION"]) for c in saved} == {
         ("1.0.0", "1.1.0")
     }
+
+
+def test_the_way_back_runs_the_hooks_of_every_node_once_more() -> None:
+    it = story(1)
+    it.compat = compatibility(
+        {"from": "1.0.0", "to": "1.1.0", "mode": "rolling", "reverse": "rolling", "changes_format": True}
+    )
+    moments = ("pre_drain", "backup", "post_start")
+    hooks = {moment: ({"command": ("./hook", moment)},) for moment in (*moments, "post_rollout")}
+    it.shape |= {"auto_revert": True, "canary": None, "hooks": hooks, "drain": {}}
+    assert live(it, it.plan("1.0.0")).exit_code is ExitCode.OK
+    it.sim.hooks.failing.add("post_rollout")
+    it.sim.hooks.ran.clear()
+    assert live(it, it.plan("1.1.0")).exit_code is ExitCode.FAILED
+    nodes = {n.uid for n in it.sim.recorded().live().values()}
+    ran = Counter((call.moment, call.uid) for call in it.sim.hooks.ran)
+    assert ran.pop(("post_rollout", "")) == 1
+    assert ran == {(moment, uid): 2 for moment in moments for uid in nodes}
+    assert it.sim.broken() == []
