@@ -141,19 +141,6 @@ def _run(uvicorn: Any, node: Node, sock: Any) -> int:
         from starlette.middleware.cors import CORSMiddleware
 
         app = CORSMiddleware(app, settings.cors_origins, allow_methods=["*"], allow_headers=["*"])
-    config = uvicorn.Config(
-        app,
-        loop="uvloop",
-        http="httptools",
-        ws="websockets-sansio",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_CONNECTIONS_S,
-        ws_max_size=settings.max_body,
-    )
 
     class Server(uvicorn.Server):  # type: ignore[misc]
         """uvicorn, but signals drain the node first."""
@@ -163,7 +150,7 @@ def _run(uvicorn: Any, node: Node, sock: Any) -> int:
             """Leave the signals to us."""
             yield
 
-    server = Server(config)
+    server = Server(_config(uvicorn, app, settings))
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -205,6 +192,23 @@ def _run(uvicorn: Any, node: Node, sock: Any) -> int:
         return 1
     log.info("stopped in order")
     return 0
+
+
+def _config(uvicorn: Any, app: Any, settings: Settings) -> Any:
+    """How the HTTP server is run."""
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="websockets-sansio",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_CONNECTIONS_S,
+        ws_max_size=settings.max_body,
+    )
 
 
 def _announce(node: Node) -> None:

@@ -201,6 +201,12 @@ events_option = click.option(
     callback=_events,
     help="Append what happens to FILE, one JSON object a line; - is stdout.",
 )
+observed_option = click.option(
+    "--observed",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A snapshot of `inventory --format json`, instead of looking at the hosts.",
+)
 approve_option = click.option("--auto-approve", is_flag=True, help="Do not ask: for machines.")
 
 

@@ -15,12 +15,7 @@ from manifests.errors import ExitCode
 @options.manifest_options
 @options.state_options
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is drift.")
-@click.option(
-    "--observed",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A snapshot of `inventory --format json`, instead of looking at the hosts.",
-)
+@options.observed_option
 @options.format_option("human", "json")
 @click.pass_obj
 def command(

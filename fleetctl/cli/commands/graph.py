@@ -15,12 +15,7 @@ from manifests.errors import ExitCode, RefusedError
 @options.manifest_options
 @options.state_options
 @options.plan_options
-@click.option(
-    "--observed",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A snapshot of `inventory --format json`, instead of looking at the hosts.",
-)
+@options.observed_option
 @click.option("--nodes", is_flag=True, help="One box for a node in a wave, instead of one for each step.")
 @options.format_option("dot", "mermaid")
 @click.pass_obj

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     help="A plan that was approved: tell what this one would do otherwise.",
 )
 @click.option("--destroy", is_flag=True, help="Plan what `destroy` would do.")
-@click.option(
-    "--observed",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A snapshot of `inventory --format json`, instead of looking at the hosts.",
-)
+@options.observed_option
 @click.option(
     "--via",
     is_flag=True,
