@@ -43,9 +43,11 @@ def fenced(operation: Operation, state: State | None) -> Outcome | None:
         )
     labels = _labels(state)
     adopting = operation.effect is StepKind.ADOPT
-    if labels.get(names.LINEAGE) != operation.lineage and not adopting:
+    foreign = labels.get(names.LINEAGE) != operation.lineage
+    if foreign and not adopting:
         return rejected("docker.other_lineage", "the container belongs to another state; adopt it first")
-    if _number(labels, names.EPOCH) > operation.epoch and not adopting:
+    # Another lineage's epochs say nothing of ours; an adoption within one lineage is fenced like any effect.
+    if _number(labels, names.EPOCH) > operation.epoch and not (adopting and foreign):
         return rejected(
             "docker.stale_epoch", f"epoch {operation.epoch} is fenced by {_number(labels, names.EPOCH)}"
         )

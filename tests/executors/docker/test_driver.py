@@ -446,3 +446,11 @@ def test_an_image_that_somebody_calls_by_another_name_is_in_use(
     finally:
         docker_engine.docker("rmi", "somebodys:own", "somebodys:other", check=False)
     assert docker_engine.inspect(ours.where)["RepoTags"] == names
+
+
+def test_an_adoption_within_its_lineage_is_fenced_by_a_newer_epoch(driver: DockerDriver, make: Make) -> None:
+    spec = {"files": (FileSpec(path="config", content="a=1\n"),)}
+    _run(driver, make(StepKind.CREATE, spec=spec))
+    stale = driver.perform(make(StepKind.ADOPT, 2, epoch=2, spec=spec), SECRETS)
+    assert (stale.state, stale.code) == (OutcomeState.REJECTED, "docker.stale_epoch")
+    _run(driver, make(StepKind.ADOPT, 3, epoch=1, lineage="line-2", spec=spec))
