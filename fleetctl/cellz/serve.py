@@ -46,14 +46,14 @@ def make_blobs(settings: Settings) -> Blobs:
             raise SettingsInvalid(f"CELLZ_STORAGE_DIR: {error}") from error
     from fleetctl.cellz.s3 import S3Blobs
 
-    blobs = S3Blobs(
-        settings.s3_bucket,
-        endpoint=settings.s3_endpoint,
-        region=settings.s3_region,
-        key_id=settings.s3_access_key_id,
-        secret=settings.s3_secret_access_key,
-    )
     try:
+        blobs = S3Blobs(
+            settings.s3_bucket,
+            endpoint=settings.s3_endpoint,
+            region=settings.s3_region,
+            key_id=settings.s3_access_key_id,
+            secret=settings.s3_secret_access_key,
+        )
         next(iter(blobs.keys("leases/")), None)
     except Exception as error:
         raise SettingsInvalid(f"CELLZ_S3_BUCKET {settings.s3_bucket!r} cannot be listed: {error}") from error

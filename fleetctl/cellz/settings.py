@@ -166,10 +166,10 @@ class Settings:
     storage_backend: str = _setting(
         _one_of("", "local", "s3"), "", "local or s3; s3 when a bucket or endpoint is set."
     )
-    s3_endpoint: str = _setting(_text, "", "Endpoint of the S3 service.")
+    s3_endpoint: str = _setting(_address, "", "Endpoint of the S3 service; that of AWS when empty.")
     s3_bucket: str = _setting(_text, "", "Bucket.")
-    s3_access_key_id: str = _setting(_text, "", "Access key.", "AWS_ACCESS_KEY_ID")
-    s3_secret_access_key: str = _setting(_text, "", "Secret key.", "AWS_SECRET_ACCESS_KEY")
+    s3_access_key_id: str = _setting(_text, "", "Access key; as boto3 finds one when empty.")
+    s3_secret_access_key: str = _setting(_text, "", "Secret key of that access key.")
     s3_region: str = _setting(_text, "", "Region.", "AWS_REGION")
     node_id: str = _setting(_node_id, "", "Stable node id; made once and kept in the data folder when empty.")
     advertise: str = _setting(
@@ -269,6 +269,8 @@ def _together(settings: Settings) -> list[str]:
     wrong = []
     if settings.backend == "s3" and not settings.s3_bucket:
         wrong.append("CELLZ_S3_BUCKET is empty, and the blob store is s3")
+    if bool(settings.s3_access_key_id) != bool(settings.s3_secret_access_key):
+        wrong.append("CELLZ_S3_ACCESS_KEY_ID and CELLZ_S3_SECRET_ACCESS_KEY come together")
     if settings.max_event > settings.max_body:
         wrong.append("CELLZ_MAX_EVENT is above CELLZ_MAX_BODY")
     if settings.sync.mode == "interval" and settings.sync.interval_s > settings.lease_ttl:

@@ -354,9 +354,12 @@ def slower(seconds: float) -> Iterator[None]:
 
 
 def from_s3() -> None:
-    """Measure the activation from S3 as it is here, and at some distance, where round trips count."""
-    from tests.lab.s3 import missing
+    """Measure the activation from S3 as it is here, and (moto's) at some distance, where round trips count."""
+    from tests.lab.s3 import missing, real
 
+    if real():
+        _from_s3("activation, the same from S3 (LAB_S3_ENDPOINT)", "bench")
+        return
     if missing():
         return
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -224,3 +226,38 @@ def test_a_stopped_lock_holder_makes_others_busy_and_never_lets_two_in(tmp_path:
         with pytest.raises(Busy):
             blobs.replace("k", b"two", token)
     blobs.replace("k", b"two", token)
+
+
+def asked(**keys: str) -> bytes:
+    """The head of the request that a read makes with these keys."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        blobs = S3Blobs("b", endpoint=f"http://127.0.0.1:{server.getsockname()[1]}", region="r", **keys)
+        reading = pool.submit(blobs.get, "k")
+        connection, _ = server.accept()
+        with connection:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += connection.recv(8192)
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+            assert reading.result(30) is None
+    return head
+
+
+def test_given_keys_are_not_mixed_with_another_identitys_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "temporary")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-role")
+    given = asked(key_id="given", secret="s")
+    assert b"Credential=given/" in given
+    assert b"of-the-role" not in given
+    found = asked(key_id="", secret="")
+    assert b"Credential=temporary/" in found
+    assert b"x-amz-security-token: of-the-role" in found
+
+
+def test_a_large_file_goes_and_comes_whole(blobs: Blobs) -> None:
+    data = bytes(range(256)) * (9 << 12)
+    blobs.put("large", data)
+    found = blobs.get("large")
+    assert found is not None
+    assert found.data == data

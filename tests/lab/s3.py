@@ -1,9 +1,13 @@
-"""An S3 server on loopback, in this process: moto's, with conditional writes."""
+"""An S3 server: moto's on loopback, in this process, or the real one that LAB_S3_ENDPOINT names.
+
+Both are signed for with "laboratory", key and secret. The real one's buckets stay.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +26,11 @@ def missing() -> str | None:
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
         return "not installed: moto[server]; run `make env`"
     return None
+
+
+def real() -> str:
+    """Return the address of the real server that was named, or nothing."""
+    return os.environ.get("LAB_S3_ENDPOINT", "")
 
 
 @dataclass(frozen=True)
@@ -46,14 +55,23 @@ class S3:
         )
 
     def bucket(self, name: str) -> str:
-        """Make a bucket and return its name."""
-        self.client().create_bucket(Bucket=name)
+        """Make a bucket, or take the one that an earlier run left on a real server, and return its name."""
+        client = self.client()
+        with contextlib.suppress(client.exceptions.BucketAlreadyOwnedByYou):
+            client.create_bucket(Bucket=name)
+        if self.endpoint == real():
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=name):
+                for item in page.get("Contents", ()):
+                    client.delete_object(Bucket=name, Key=item["Key"])
         return name
 
 
 @contextlib.contextmanager
 def s3_server() -> Iterator[S3]:
-    """Run a server for the time of the block. All servers of one process share their buckets."""
+    """Give a server for the time of the block. All servers of one process share their buckets."""
+    if real():
+        yield S3(real())
+        return
     from moto.server import ThreadedMotoServer
 
     port = free_port()

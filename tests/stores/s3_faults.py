@@ -1,4 +1,4 @@
-"""A store between the client and moto that loses answers, refuses, stalls, or breaks its promises on purpose."""
+"""A store between the client and a sound one that loses answers, refuses, stalls, or breaks its promises on purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive", "content-length", "host"}
+from tests.lab.s3 import ACCESS_KEY, REGION, SECRET_KEY
+
+HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive", "content-length"}
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,21 @@ class Request:
         return "if-none-match" in self.headers or "if-match" in self.headers
 
     def without_conditions(self, *which: str) -> Request:
-        return Request(
-            self.method, self.path, {k: v for k, v in self.headers.items() if k not in which}, self.body
-        )
+        kept = {k: v for k, v in self.headers.items() if k not in which}
+        return Request(self.method, self.path, _signed_anew(self, kept), self.body)
+
+
+def _signed_anew(request: Request, headers: dict[str, str]) -> dict[str, str]:
+    """Sign for other headers: a condition is among what the client signed, and a real server looks."""
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    bare = {k: v for k, v in headers.items() if k not in ("authorization", "x-amz-date")}
+    url = f"http://{headers['host']}{request.path}"
+    signed = AWSRequest(request.method, url, bare, request.body)
+    S3SigV4Auth(Credentials(ACCESS_KEY, SECRET_KEY), "s3", REGION).add_auth(signed)
+    return {k.lower(): str(v) for k, v in signed.headers.items()}
 
 
 @dataclass(frozen=True)
@@ -148,6 +162,7 @@ def proxy(target: str, faults: Faults) -> Iterator[str]:
             if self.headers.get("Expect", "").lower() == "100-continue":
                 pass  # the base class has answered already
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            # The client's Host stays: its signature covers it.
             headers = {k.lower(): v for k, v in self.headers.items() if k.lower() not in HOP_BY_HOP}
             response = faults.handle(Request(self.command, self.path, headers, body), forward)
             if response is None:
