@@ -27,8 +27,8 @@ from planner.work import Work
 
 # Looking a member up on its class costs a call, and 10,000 nodes look up many.
 _NOOP, _REPLACE, _RESTART, _RELOAD = Action.NOOP, Action.REPLACE, Action.RESTART, Action.RELOAD
-_RUNNING, _PAUSED = NodeState.RUNNING, NodeState.PAUSED
-_DEAD = (NodeState.EXITED, NodeState.STOPPED)
+_PAUSED = NodeState.PAUSED
+_DEAD = (NodeState.EXITED, NodeState.STOPPED, NodeState.RESTARTING)
 _ACTION = {"reload": Action.RELOAD, "restart": Action.RESTART, "replace": Action.REPLACE}
 # Names listed in one message before it says how many more there are.
 NAMES_MAX = 5
@@ -100,7 +100,7 @@ class Diff:
                 self._waiting[placed.host].append(placed.name)
             return self._work(desired, _NOOP, generation, (Reason(code="cordoned"),), node, before=before)
         reason = (Reason(code="drain"),)
-        if node is None or node.state not in (_RUNNING, _PAUSED):
+        if node is None or not node.live:
             return self._work(desired, _NOOP, generation, reason, node, before=before)
         adopts = foreign(situation, self.findings, node, recorded, placed.name, placed.host, placed.path)
         if adopts or adopts is None or damaged(self.findings, node, placed.name, placed.host):
@@ -218,7 +218,7 @@ class Diff:
         adopts: bool = False,
     ) -> Work:
         placed, spec = desired.placed, desired.spec
-        running = node is not None and node.state in (_RUNNING, _PAUSED)
+        running = node is not None and node.live
         live = running or (live and before is not None)
         after = before if action is _NOOP else self._identity(spec.version, spec.artifact.digest)
         if action is Action.STOP:
@@ -316,7 +316,7 @@ def _state(node: ObservedNode) -> str:
         )
     else:
         text = node.state.value
-    if node.exit_code is not None and node.state is NodeState.EXITED:
+    if node.exit_code is not None and node.state in (NodeState.EXITED, NodeState.RESTARTING):
         text += f" with {node.exit_code}"
     return f"{text}: {node.detail}" if node.detail else text
 

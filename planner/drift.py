@@ -26,6 +26,7 @@ _RUNNING = NodeState.RUNNING
 # What a node does not do by itself, or by a word of fleetctl.
 _STATES = {
     NodeState.EXITED: "it ended outside of fleetctl",
+    NodeState.RESTARTING: "it keeps ending and being started again",
     NodeState.PAUSED: "it was paused outside of fleetctl",
     NodeState.DAMAGED: "its record cannot be read",
 }

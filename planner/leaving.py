@@ -8,7 +8,6 @@ from manifests.schema.release import Substrate
 from planner.chain import calls, chain
 from planner.change import Action, Change, Reason
 from planner.losses import losses
-from planner.observed import NodeState
 from planner.recorded import RecordedNode
 from planner.sight import Seen, unseen
 from planner.situation import Findings, Situation
@@ -17,7 +16,6 @@ from planner.trust import damaged, foreign
 from planner.work import Work
 
 Identity = Callable[[str, str], ReleaseIdentity]
-_RUNNING, _PAUSED = NodeState.RUNNING, NodeState.PAUSED
 
 
 class Leaving:
@@ -68,7 +66,7 @@ class Leaving:
             return
         spec = (recorded.spec if recorded else None) or spec_as_seen(seen, situation.fleet.release.product)
         retained = spec.data is None or spec.data.retain
-        live = node.state in (_RUNNING, _PAUSED)
+        live = node.live
         own = calls(spec, serves=node.available)
         links = chain(Action.DESTROY, spec.substrate, running=live, places=False, adopts=adopts, own=own)
         reason = Reason(code="destroy" if situation.options.destroy else "not-declared")
@@ -96,7 +94,7 @@ class Leaving:
         before = recorded.spec.identity if recorded.spec else None
         if node is not None:
             before = self._identity(node.version, node.digest)
-        running = node is not None and node.state in (_RUNNING, _PAUSED)
+        running = node is not None and node.live
         change = Change(
             action=Action.NOOP,
             after=before,

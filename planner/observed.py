@@ -19,6 +19,9 @@ class NodeState(StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"  # placed, and not meant to run: never started, or stopped by us
     EXITED = "exited"  # ended by itself, or killed by somebody else
+    RESTARTING = (
+        "restarting"  # the same, and its substrate is about to start it again: there is something to stop
+    )
     PAUSED = "paused"
     DAMAGED = "damaged"  # its record or files cannot be read; nobody may guess what runs
 
@@ -47,6 +50,7 @@ class Loss(Model):
 
 
 _RUNNING = NodeState.RUNNING
+_LIVE = (NodeState.RUNNING, NodeState.PAUSED, NodeState.RESTARTING)
 _SERVING = (HealthState.PASSING, HealthState.NONE)
 
 
@@ -85,6 +89,11 @@ class ObservedNode(Model):
     def available(self) -> bool:
         """Whether it serves now: running, and no probe says otherwise."""
         return self.state is _RUNNING and self.health in _SERVING
+
+    @property
+    def live(self) -> bool:
+        """Whether there is something to stop: it runs, or goes on when nobody stops it."""
+        return self.state in _LIVE
 
 
 class ObservedHost(Model):

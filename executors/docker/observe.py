@@ -17,7 +17,7 @@ _STATES = {
     "running": NodeState.RUNNING,
     "created": NodeState.STOPPED,
     "paused": NodeState.PAUSED,
-    "restarting": NodeState.EXITED,
+    "restarting": NodeState.RESTARTING,
     "removing": NodeState.DAMAGED,
     "dead": NodeState.DAMAGED,
     "exited": NodeState.EXITED,

@@ -32,7 +32,7 @@ from fleetctl.engine.rollout import Halt, Rollout, Status, StepState
 from fleetctl.ledger import entries
 from fleetctl.ledger.operations import State
 from manifests.errors import ExitCode
-from planner.observed import NodeState, Snapshot
+from planner.observed import Snapshot
 from planner.plan import StepKind
 
 
@@ -129,7 +129,7 @@ def absorb(rollout: Rollout, snapshot: Snapshot, begun_s: float) -> None:
         if begun_s >= state.fact_s:
             state.observed = found
             if not state.under_way:
-                state.running = found is not None and found.state in (NodeState.RUNNING, NodeState.PAUSED)
+                state.running = found is not None and found.live
         available = found is not None and found.available
         # While steps of ours are under way, only the verify step may say that it is back.
         if not available or not state.under_way:

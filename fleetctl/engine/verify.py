@@ -13,6 +13,8 @@ from planner.observed import HealthState, NodeState
 LOOK_AGAIN_S = 1.0
 """How often to look whether a node that answers no probe still runs at all."""
 GOOD = (HealthState.PASSING, HealthState.NONE)
+# It ended by itself; that its substrate starts it again does not make it what was asked for.
+_ENDED = (NodeState.EXITED, NodeState.RESTARTING)
 
 
 def begin(rollout: Rollout, state: StepState, out: list[Effect], now_s: float) -> None:
@@ -88,7 +90,7 @@ def on_sampled(rollout: Rollout, begun_s: float, out: list[Effect], now_s: float
         if state.asked is not None or begun_s <= state.begun_s:
             continue
         seen = node.observed
-        if seen.state is NodeState.EXITED and seen.generation == state.step.generation:
+        if seen.state in _ENDED and seen.generation == state.step.generation:
             code = "" if seen.exit_code is None else f" with exit status {seen.exit_code}"
             detail = f": {seen.detail}" if seen.detail else ""
             fail(rollout, state, f"it ended by itself{code}{detail}", out, now_s)

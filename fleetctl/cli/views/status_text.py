@@ -31,6 +31,7 @@ _STYLES = {
     "missing": "red",
     "unseen": "yellow",
     NodeState.EXITED.value: "red",
+    NodeState.RESTARTING.value: "red",
     NodeState.DAMAGED.value: "red",
     "failing": "red",
 }

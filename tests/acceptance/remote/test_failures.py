@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import free_ports
+from tests.acceptance.cli import free_ports, wait_for
 from tests.acceptance.remote.fleet import Fleet, engine, in_containers, on_hosts, ssh_host
 from tests.lab.docker_engine import DockerEngine
 from tests.lab.hosts import HostLab
@@ -48,3 +48,28 @@ def test_units_and_containers_that_end_say_how_and_their_logs_and_commands_are_r
             assert (done.code, done.out, done.err) == (7, "hello\n", "aside\n"), where
     finally:
         fleet.destroy()
+
+
+def test_containers_that_the_engine_starts_again_and_again_are_mended_and_destroyed(
+    docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    """The engine refuses to remove what it is about to start again: each way onwards stops it first."""
+    groups = [in_containers("boxed", ["box"], free_ports(2), 2)]
+    fleet = Fleet(tmp_path, "loops", [engine("box", docker_engine.url)], groups)
+
+    def break_it() -> None:
+        fleet.want(env={"EXIT_AT_START": "3"}, rollout={"auto_revert": False})
+        assert fleet.run("apply", ".", "--auto-approve").code == 4
+        wait_for(
+            lambda: "restarting" in [n["state"] for n in fleet.nodes()], "the engine waits to start it again"
+        )
+
+    try:
+        break_it()
+        fleet.want(env={})
+        fleet.apply()
+        assert [node["state"] for node in fleet.nodes()] == ["running"] * 2
+        break_it()
+    finally:
+        fleet.destroy()
+    assert fleet.nodes() == []
