@@ -172,7 +172,7 @@ def drivers(hosts: Mapping[str, Host], reach: Access) -> Iterator[Callable[[str,
 @contextmanager
 def holding(store: Store, fleets: Iterable[str], command: str) -> Iterator[None]:
     """Holds these fleets, for a command that is no run; raises LeaseHeld when somebody else holds one."""
-    from fleetctl.engine.apply import LEASE_TTL_S
+    from fleetctl.engine.tenancy import LEASE_TTL_S
     from fleetctl.stores.processes import SystemProcesses, this_process
 
     holder = this_process(SystemProcesses(), run="", who=_who(), command=command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from executors.clock import Clock
@@ -20,14 +20,13 @@ from fleetctl.engine.pool import Pool, ThreadPool
 from fleetctl.engine.restore import restore
 from fleetctl.engine.rollout import Identity, Rollout, build
 from fleetctl.engine.signals import heard
+from fleetctl.engine.tenancy import Tenancy
 from fleetctl.ledger import entries
-from fleetctl.ledger.ports import Head, Holder, Lease, StateError, Store
+from fleetctl.ledger.ports import Head, Holder, Lease, Store
 from fleetctl.ledger.replay import Replayed, Run, replay
 from manifests.errors import ExitCode
 from planner.plan import FleetPlan, Plan, encode
 
-LEASE_TTL_S = 30.0
-"""How long a holder elsewhere must be silent before it counts as gone: long against a pause, short for a person."""
 PARALLELISM = 10
 
 
@@ -99,7 +98,7 @@ def apply(plan: Plan, engine: Engine, command: str = "apply", approval: str | No
     engine.store.initialise()
     run = engine.clock.new_id()
     with ExitStack() as stack:
-        leases = acquire(engine, todo, run, command, stack)
+        tenancy = acquire(engine, todo, run, command, stack)
         for fleet in todo:
             # Again, now that nobody else can change it.
             preconditions.unused(plan, fleet, _replayed(engine, fleet.fleet))
@@ -109,7 +108,7 @@ def apply(plan: Plan, engine: Engine, command: str = "apply", approval: str | No
             preconditions.fresh(fleet, _replayed(engine, fleet.fleet).recorded, hands)
         if engine.judge is not None:
             preconditions.permitted(engine.judge(plan, command, approved=approval is not None))
-        return carry_out(plan, todo, engine, hands, leases, run, command, approval=approval)
+        return carry_out(plan, todo, engine, hands, tenancy, run, command, approval=approval)
 
 
 def carry_out(
@@ -117,7 +116,7 @@ def carry_out(
     todo: Sequence[FleetPlan],
     engine: Engine,
     hands: Hands,
-    leases: Mapping[str, Lease],
+    tenancy: Tenancy,
     run: str,
     command: str,
     open_runs: Mapping[str, Run] | None = None,
@@ -132,7 +131,7 @@ def carry_out(
     for fleet in todo:
         resumed = (open_runs or {}).get(fleet.fleet)
         told = _started(engine, plan, document, command, approval, resumed=resumed is not None)
-        result = _run(plan, fleet, told, engine, hands, leases[fleet.fleet], resumed, run)
+        result = _run(plan, fleet, told, engine, hands, tenancy, resumed, run)
         done.append(result)
         if result.exit_code is not ExitCode.OK:
             break
@@ -164,16 +163,16 @@ def _run(
     started: entries.Body,
     engine: Engine,
     hands: Hands,
-    lease: Lease,
+    tenancy: Tenancy,
     resumed: Run | None,
     run: str,
 ) -> FleetResult:
-    rollout, _ = resumed_rollout(engine, plan, fleet, lease, resumed, run)
+    rollout, _ = resumed_rollout(engine, plan, fleet, tenancy.of(fleet.fleet), resumed, run)
     pool = engine.make_pool()
     identity = rollout.identity
     with heard(pool, engine.clock):
         try:
-            loop = Loop(rollout, engine.store, lease, hands, pool, engine.clock, engine.observer)
+            loop = Loop(rollout, engine.store, tenancy, hands, pool, engine.clock, engine.observer)
             loop.append((started,))
             facts = {"run": identity.run, "command": started["command"], "resumed": resumed is not None}
             facts["done"] = standing.done(rollout)
@@ -217,23 +216,14 @@ def resumed_rollout(
     return rollout, engine.store.head(fleet.fleet)
 
 
-def acquire(
-    engine: Engine, todo: Sequence[FleetPlan], run: str, command: str, stack: ExitStack
-) -> dict[str, Lease]:
+def acquire(engine: Engine, todo: Sequence[FleetPlan], run: str, command: str, stack: ExitStack) -> Tenancy:
     """All leases or none: the first one that is held gives back the others."""
     holder = replace(engine.holder, run=run, command=command)
-    leases = {}
+    tenancy = Tenancy(engine.store, engine.clock)
+    stack.callback(tenancy.give_back)
     for fleet in todo:
-        lease = engine.store.acquire(fleet.fleet, holder, LEASE_TTL_S)
-        leases[fleet.fleet] = lease
-        stack.callback(_give_back, engine.store, lease)
-    return leases
-
-
-def _give_back(store: Store, lease: Lease) -> None:
-    """A state that cannot be written keeps the lease; then its holder counts as dead when this process ends."""
-    with suppress(StateError):
-        store.release(lease)
+        tenancy.acquire(fleet.fleet, holder)
+    return tenancy
 
 
 def hands_for(engine: Engine, todo: Sequence[FleetPlan]) -> Hands:

@@ -31,28 +31,27 @@ from fleetctl.engine.hands import Hands
 from fleetctl.engine.observer import Observer
 from fleetctl.engine.pool import Lane, Pool
 from fleetctl.engine.rollout import Rollout
+from fleetctl.engine.tenancy import Tenancy
 from fleetctl.ledger import entries
 from fleetctl.ledger.entries import Body, Context, Kind
-from fleetctl.ledger.ports import Head, JournalConflict, Lease, LeaseLost, StateError, Store
+from fleetctl.ledger.ports import Head, JournalConflict, LeaseLost, StateError, Store
 from manifests.errors import ExitCode
 from planner.spec import NodeSpec
 
 POLL_S = 1.0
 """How often the lease and the control entries are looked at while nothing happens."""
-RENEWALS_PER_TTL = 3
-"""A lease is renewed this often within its TTL, so that one late renewal loses nothing."""
 DRAIN_S = 30.0
 """How long answers are awaited when the state cannot be written any more."""
 
 
 class Loop:
-    """One fleet's run. `head` is where its journal ends, `lease` what allows it to act."""
+    """One fleet's run. `head` is where its journal ends, `tenancy` what allows it to act."""
 
     def __init__(
         self,
         rollout: Rollout,
         store: Store,
-        lease: Lease,
+        tenancy: Tenancy,
         hands: Hands,
         pool: Pool,
         clock: Clock,
@@ -61,7 +60,7 @@ class Loop:
         identity = rollout.identity
         self._rollout = rollout
         self._store = store
-        self._lease = lease
+        self._tenancy = tenancy
         self._hands = hands
         self._pool = pool
         self._clock = clock
@@ -69,8 +68,7 @@ class Loop:
         self._fleet = identity.fleet
         self._context = Context(identity.fleet, identity.lineage, identity.run, identity.epoch)
         self._head = store.head(identity.fleet)
-        self._renewed_s = clock.monotonic()
-        self._heard_s = self._renewed_s
+        self._heard_s = clock.monotonic()
         self._wake_s: float | None = None
         self._inbox: deque[Event] = deque()
         self._acting = 0
@@ -142,7 +140,7 @@ class Loop:
         match effect:
             case Perform():
                 self._acting += 1
-                pool.submit(Lane.ACT, partial(hands.perform, effect, self._lease))
+                pool.submit(Lane.ACT, partial(hands.perform, effect, self._tenancy.of(self._fleet)))
             case Lookup():
                 self._acting += 1
                 pool.submit(Lane.LOOK, partial(hands.lookup, effect), effect.at_s)
@@ -166,11 +164,10 @@ class Loop:
         return specs(self._rollout)
 
     def _keep(self) -> None:
-        """Keeps the lease, and hears what others have to say."""
+        """Keeps the leases, and hears what others have to say."""
         now_s = self._clock.monotonic()
-        if now_s - self._renewed_s >= self._lease.ttl_s / RENEWALS_PER_TTL and self._finish is None:
-            self._lease = self._store.renew(self._lease)
-            self._renewed_s = now_s
+        if self._finish is None:
+            self._tenancy.keep(self._fleet)
         if now_s - self._heard_s < POLL_S / 2:
             return
         self._heard_s = now_s

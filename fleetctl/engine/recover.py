@@ -66,14 +66,14 @@ def _recover_plan(engine: Engine, document: str, cut_off: dict[str, Run], comman
     todo = todo[first:]
     run = next(iter(cut_off.values())).run
     with ExitStack() as stack:
-        leases = acquire(engine, todo, run, command, stack)
+        tenancy = acquire(engine, todo, run, command, stack)
         # Again, now that nobody else can change it: somebody may have recovered it a moment ago.
         still = open_runs(engine.store, [f.fleet for f in todo])
         if not any(fleet in still for fleet in cut_off):
             return Result(ExitCode.OK, NOTHING)
         hands = hands_for(engine, todo)
         stack.callback(hands.close)
-        return carry_out(plan, todo, engine, hands, leases, run, command, still)
+        return carry_out(plan, todo, engine, hands, tenancy, run, command, still)
 
 
 def _unused(engine: Engine, plan: Plan, fleet: FleetPlan) -> bool:

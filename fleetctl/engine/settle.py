@@ -40,7 +40,7 @@ def settle(engine: Engine, operation_id: str, verdict: str, reason: str) -> Reco
     plan = stored_plan(engine.store, run.document)
     part = next(f for f in plan.fleets if f.fleet == fleet)
     with ExitStack() as stack:
-        lease = acquire(engine, [part], run.run, "settle", stack)[fleet]
+        lease = acquire(engine, [part], run.run, "settle", stack).of(fleet)
         rollout, head = resumed_rollout(engine, plan, part, lease, run)
         state = next(s for s in rollout.steps.values() if s.record and s.record.operation_id == operation_id)
         out: list[Effect] = []

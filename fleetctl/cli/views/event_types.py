@@ -146,7 +146,9 @@ EVENTS = (
         (
             _NODE,
             Field(
-                "state", "text", "running, stopped, exited, restarting, paused, damaged, or empty: it was not to be seen"
+                "state",
+                "text",
+                "running, stopped, exited, restarting, paused, damaged, or empty: it was not to be seen",
             ),
             Field("exit_code", "whole?", "how it ended, where that is known"),
             Field("detail", "text", "what its place says of it", remote=True),
