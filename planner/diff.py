@@ -141,6 +141,10 @@ class Diff:
             action = _REPLACE if action is _REPLACE else _RESTART
         elif node.state is _PAUSED and action is _RELOAD:
             action = _RESTART  # a paused process reads nothing
+        elif action in (_NOOP, _RELOAD) and recorded is not None and recorded.drained:
+            # A run ended between its drain and its stop: it runs, and nothing else would have it serve again.
+            reasons += (Reason(code="drained", field="state", before="drained", after="running"),)
+            action = _RESTART
         elif action is _NOOP and not node.available:
             self._unhealthy.append(f"{desired.name} ({_state(node)})")
         generation = node.generation

@@ -12,7 +12,10 @@ from planner.spec import NodeSpec
 
 @dataclass(frozen=True, slots=True)
 class RecordedNode:
-    """One node the ledger knows. A destroyed one stays as a tombstone (`destroyed`), its uid is never used again."""
+    """One node the ledger knows. A destroyed one stays as a tombstone (`destroyed`), its uid is never used again.
+
+    `drained`: it was told to serve no more, and neither stopped nor started since (a run was interrupted there).
+    """
 
     uid: str
     name: str
@@ -23,6 +26,7 @@ class RecordedNode:
     spec: NodeSpec | None = None
     last_healthy: NodeSpec | None = None
     destroyed: bool = False
+    drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

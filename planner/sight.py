@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from planner.observed import ObservedHost, ObservedNode, Snapshot
+from planner.observed import HealthState, ObservedHost, ObservedNode, Snapshot
+
+DRAINED = "drained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +31,19 @@ Places = dict[tuple[str, str], ObservedHost]
 """Hosts as observed, by name and substrate."""
 
 
-def index(snapshot: Snapshot) -> tuple[Places, dict[str, Sight]]:
-    """The places of a snapshot, and by fleet what was seen there."""
+def index(snapshot: Snapshot, drained: frozenset[str] = frozenset()) -> tuple[Places, dict[str, Sight]]:
+    """The places of a snapshot, and by fleet what was seen there.
+
+    Nodes whose uids are in `drained` serve nobody, whatever their probes say.
+    """
     places: Places = {}
     fleets: dict[str, Sight] = {}
     for host in snapshot.hosts:
         places[host.name, host.substrate] = host
-        for node in host.nodes:
+        for found in host.nodes:
+            node = found
+            if drained and node.uid in drained and node.available:
+                node = node.model_copy(update={"health": HealthState.UNKNOWN, "detail": DRAINED})
             sight = fleets.get(node.fleet)
             if sight is None:
                 sight = fleets[node.fleet] = Sight()

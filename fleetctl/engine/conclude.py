@@ -92,5 +92,8 @@ def _finish(rollout: Rollout, result: str, code: ExitCode, reason: str, out: lis
     rollout.finished = True
     counted = rollout.told or count(rollout)
     summary = f"{counted}; {reason}" if reason != "done" else counted
+    drained = sorted(n.name for n in rollout.nodes.values() if n.drained and n.running and not n.gone)
+    if drained:
+        summary += f"; drained and not stopped: {', '.join(drained)}; the next plan restarts {'it' if len(drained) == 1 else 'them'}"
     out.append(Report("end", None, summary))
     out.append(Finish(result, code, summary))

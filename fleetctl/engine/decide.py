@@ -130,7 +130,7 @@ def absorb(rollout: Rollout, snapshot: Snapshot, begun_s: float) -> None:
             state.observed = found
             if not state.under_way:
                 state.running = found is not None and found.live
-        available = found is not None and found.available
+        available = found is not None and found.available and not state.drained
         # While steps of ours are under way, only the verify step may say that it is back.
         if not available or not state.under_way:
             rollout.set_available(state, available, begun_s)

@@ -340,6 +340,7 @@ def build(
                 drifted=change.drift,
                 gone=known is not None and known.destroyed,
                 version_before="" if change.before is None else change.before.version,
+                drained=known is not None and known.drained,
             )
         )
     for uid, known in recorded.items():
@@ -353,6 +354,7 @@ def build(
                     generation=known.generation,
                     spec=known.spec,
                     before=known.last_healthy,
+                    drained=known.drained,
                 )
             )
     for step in plan.steps:

@@ -12,6 +12,7 @@ from typing import Any
 from fleetctl.ledger.entries import Entry, Kind
 from fleetctl.ledger.operations import By, IllegalMove, Record, State, move
 from fleetctl.ledger.ports import StateError
+from planner.plan import StepKind
 from planner.recorded import Recorded, RecordedNode
 from planner.spec import NodeSpec
 
@@ -19,6 +20,9 @@ WAITING = "waiting"
 SUCCEEDED, ROLLBACK = "succeeded", "rollback"
 CORDON, UNCORDON = "cordon", "uncordon"
 ENDS_WAIT = frozenset({"resume", "promote", "abort"})
+LEAVES = frozenset({StepKind.PRE_DRAIN.value, StepKind.DRAIN.value})
+HEARD = frozenset({State.SUCCEEDED, State.FAILED, State.UNKNOWN})
+ENDS_DRAIN = frozenset({StepKind.STOP.value, StepKind.START.value, StepKind.DESTROY.value})
 
 
 @dataclass(slots=True)
@@ -85,6 +89,7 @@ class _Node:
     spec: Mapping[str, Any] | None = None
     last_healthy: Mapping[str, Any] | None = None
     destroyed: bool = False
+    drained: bool = False
 
 
 class _Fold:
@@ -155,6 +160,15 @@ class _Fold:
         if before is None:
             run.effects += 1
         run.attempts[record.operation_id] = run.operations[record.step] = record
+        node = self.nodes.get(record.uid or "")
+        if node is None:
+            return
+        if record.effect in LEAVES:
+            # A drain that failed may have been heard, unless it was found that it was never performed.
+            heard = record.state in HEARD and not record.not_performed
+            node.drained = node.drained or heard
+        elif record.effect in ENDS_DRAIN and record.state is State.SUCCEEDED:
+            node.drained = False
 
     def node_placed(self, entry: Entry) -> None:
         before = self.nodes.get(entry["uid"])
@@ -236,6 +250,7 @@ class _Fold:
                 spec=spec(n.spec),
                 last_healthy=spec(n.last_healthy),
                 destroyed=n.destroyed,
+                drained=n.drained,
             )
 
         if self.open is not None:

@@ -119,6 +119,42 @@ def test_a_node_that_refuses_its_drain_is_not_stopped(hooked: Workspace) -> None
     assert [ask(p, "/pid") for p in hooked.ports[:2]] == before
 
 
+def test_a_node_left_drained_by_an_interrupt_is_told_and_restarted_by_the_next_apply(
+    hooked: Workspace,
+) -> None:
+    """Between its drain and its stop it runs, and its probe may pass: only the ledger knows that it serves nobody."""
+    fleet = hooked.path / "fleet.yaml"
+    want(hooked, "1.1.0")
+    # A drain that takes long is what people interrupt.
+    do(
+        hooked,
+        "pre_drain",
+        f"touch {hooked.path}/draining; while [ ! -e {hooked.path}/go ]; do sleep 0.05; done",
+    )
+    fleet.write_text(fleet.read_text().replace(", http: {path: /drain}, until: {http: {path: /health}}", ""))
+    before = [ask(p, "/pid") for p in hooked.ports[:2]]
+    apply = hooked.start("apply", ".", "--auto-approve")
+    wait_for(lambda: (hooked.path / "draining").exists(), "the hook to run")
+    apply.send_signal(signal.SIGINT)
+    wait_for(lambda: "interrupted: finishing" in hooked.said(), "the signal to be heard")
+    (hooked.path / "go").touch()
+    assert apply.wait(60) == 130, hooked.said()
+    assert "drained and not stopped: web-0; the next plan restarts it" in hooked.said()
+    assert [ask(p, "/pid") for p in hooked.ports[:2]] == before
+
+    want(hooked, "1.0.0")
+    fleet.write_text(fleet.read_text().replace(", http: {path: /drain}, until: {http: {path: /health}}", ""))
+    plan = hooked.run("plan", ".", "--detailed-exitcode")
+    assert plan.code == 2, str(plan)
+    assert "web-0 will be restarted" in plan.out
+    assert "drained" in plan.out
+    assert "1 to change" in plan.out
+    hooked.apply()
+    after = [ask(p, "/pid") for p in hooked.ports[:2]]
+    assert (after[0] != before[0], after[1] == before[1]) == (True, True)
+    assert hooked.run("plan", ".", "--detailed-exitcode").code == 0
+
+
 def test_a_hook_that_outlives_a_killed_apply_is_found_by_recover(hooked: Workspace) -> None:
     do(hooked, "pre_drain", f"while [ ! -e '{hooked.path}/gate' ]; do sleep 0.05; done")
     want(hooked, "1.1.0")

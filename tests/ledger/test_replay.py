@@ -19,6 +19,10 @@ SPEC = plans.spec("1.0.0")
 STARTED = entries.run_started(plan_id="p1", document="sha256:0", command="apply", who="me")
 
 
+DRAINED = [("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.SUCCEEDED)]
+BY = dict.fromkeys(State, By.ANSWER) | {State.INTENDED: By.ENGINE, State.DISPATCHED: By.ENGINE}
+
+
 def told(*bodies: Body) -> Replayed:
     sealed = seal(list(bodies), Context("edge", "l1", "r1", 1), Head(), "2026-01-01T00:00:00.000Z")
     return replay("edge", json.loads(json.dumps(sealed)))
@@ -54,6 +58,40 @@ def test_a_destroyed_node_stays_as_a_tombstone() -> None:
     ).recorded
     assert recorded.live() == {}
     assert recorded.nodes["u1"].destroyed
+
+
+@pytest.mark.parametrize(
+    ("moves", "drained"),
+    [
+        ([("drain", State.INTENDED)], False),
+        ([("drain", State.INTENDED), ("drain", State.DISPATCHED)], False),
+        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.REJECTED)], False),
+        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.UNKNOWN)], True),
+        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.FAILED)], True),
+        (
+            [("pre_drain", State.INTENDED), ("pre_drain", State.DISPATCHED), ("pre_drain", State.SUCCEEDED)],
+            True,
+        ),
+        ([*DRAINED, ("stop", State.INTENDED), ("stop", State.DISPATCHED)], True),
+        ([*DRAINED, ("stop", State.INTENDED), ("stop", State.DISPATCHED), ("stop", State.SUCCEEDED)], False),
+        (
+            [*DRAINED, ("start", State.INTENDED), ("start", State.DISPATCHED), ("start", State.SUCCEEDED)],
+            False,
+        ),
+        ([*DRAINED, ("verify", State.INTENDED)], True),
+    ],
+)
+def test_a_node_that_was_told_to_drain_is_drained_until_it_is_stopped(
+    moves: list[tuple[str, State]], drained: bool
+) -> None:
+    bodies = [
+        entries.operation(
+            Record(f"op-{effect}", 1, "u1", "web-0", 1, effect, "h", effect, "r1", 1, state, BY[state])
+        )
+        for effect, state in moves
+    ]
+    recorded = told(STARTED, entries.node_placed("u1", "web-0", "web", 1, SPEC), *bodies).recorded
+    assert recorded.nodes["u1"].drained is drained
 
 
 def test_a_run_without_an_end_was_cut_off_and_names_what_is_open() -> None:

@@ -151,7 +151,9 @@ def targets() -> st.SearchStrategy[Address]:
 
 def _suffer(draw: st.DrawFn, world: World) -> None:
     """Some nodes die, hang, are paused, vanish, or run another version than was recorded."""
-    states = st.sampled_from(("well",) * 12 + ("sick", "dead", "stopped", "paused", "gone", "half"))
+    states = st.sampled_from(
+        ("well",) * 12 + ("sick", "dead", "stopped", "paused", "gone", "half", "drained")
+    )
     for uid, node in list(world.nodes.items()):
         match draw(states):
             case "sick":
@@ -171,6 +173,9 @@ def _suffer(draw: st.DrawFn, world: World) -> None:
                 node.values = node.values | {"release.version": version}
                 recorded = world.recorded[node.fleet]
                 recorded[uid] = replace(recorded[uid], spec=spec)
+            case "drained":
+                recorded = world.recorded[node.fleet]
+                recorded[uid] = replace(recorded[uid], drained=True)
             case _:
                 pass
     if draw(st.sampled_from((False, False, False, True))):
