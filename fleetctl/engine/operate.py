@@ -147,8 +147,6 @@ def enter(rollout: Rollout, state: StepState, node: NodeState, now_s: float) -> 
     """A step of this node begins, or is known to have begun."""
     rollout.enter(node)
     node.touched = True
-    if state.step.kind in DRAINING:
-        node.drained = True
     if goes_down(state):
         rollout.disrupt(node, now_s)
 
@@ -202,6 +200,8 @@ def _performed(rollout: Rollout, state: StepState, outcome: Outcome, now_s: floa
         node.instance = instance
     if kind is StepKind.START:
         node.running, node.drained = True, False
+    elif kind in DRAINING:
+        node.drained = True
     elif kind is StepKind.STOP:
         node.running = False
     elif kind is StepKind.DESTROY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetctl.engine import controls, revert
 from fleetctl.engine.events import Effect
-from fleetctl.engine.operate import enter, opens
+from fleetctl.engine.operate import DRAINING, enter, opens
 from fleetctl.engine.progress import fail, succeed
 from fleetctl.engine.rollout import Halt, Rollout, Status, StepState
 from fleetctl.ledger.operations import By, Record, State
@@ -78,5 +78,7 @@ def _know(state: StepState, record: Record) -> None:
         node.instance = instance
     if state.step.kind is StepKind.START:
         node.running, node.drained = True, False
+    elif state.step.kind in DRAINING:
+        node.drained = True
     elif state.step.kind in (StepKind.STOP, StepKind.DESTROY):
         node.running = False

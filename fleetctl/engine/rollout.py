@@ -89,7 +89,7 @@ class NodeState:
 
     `counts`: it is one of those that the budgets are about; one that is to go is not. `under_way`: steps of it were begun and it is not done. `disrupted`: we took it down, and it is not back. `domains`
     are its failure domains, each with how many nodes of it may be down. `version_before`: what it ran when the plan
-    was made. `drained`: it was told to serve no more, and has not been started since.
+    was made. `drained`: it was told to serve no more and agreed, and has not been started since.
     """
 
     uid: str

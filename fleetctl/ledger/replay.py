@@ -21,7 +21,6 @@ SUCCEEDED, ROLLBACK = "succeeded", "rollback"
 CORDON, UNCORDON = "cordon", "uncordon"
 ENDS_WAIT = frozenset({"resume", "promote", "abort"})
 LEAVES = frozenset({StepKind.PRE_DRAIN.value, StepKind.DRAIN.value})
-HEARD = frozenset({State.SUCCEEDED, State.FAILED, State.UNKNOWN})
 ENDS_DRAIN = frozenset({StepKind.STOP.value, StepKind.START.value, StepKind.DESTROY.value})
 
 
@@ -164,9 +163,8 @@ class _Fold:
         if node is None:
             return
         if record.effect in LEAVES:
-            # A drain that failed may have been heard, unless it was found that it was never performed.
-            heard = record.state in HEARD and not record.not_performed
-            node.drained = node.drained or heard
+            # A node that refused serves on, and is asked again before it is stopped.
+            node.drained = node.drained or record.state is State.SUCCEEDED
         elif record.effect in ENDS_DRAIN and record.state is State.SUCCEEDED:
             node.drained = False
 

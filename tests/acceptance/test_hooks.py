@@ -32,6 +32,11 @@ echo "$FLEETCTL_HOOK ${FLEETCTL_NODE-} ${FLEETCTL_VERSION_BEFORE-} ${FLEETCTL_VE
     return workspace
 
 
+def drop_pre_drain(text: str) -> str:
+    """Without its hook, a node that refused its drain was never out of service."""
+    return "".join(line for line in text.splitlines(keepends=True) if "pre_drain:" not in line)
+
+
 def log(w: Workspace) -> Path:
     return w.path / "hooks.log"
 
@@ -108,11 +113,15 @@ def test_a_failed_backup_stops_the_rollout_and_the_node_goes_back(hooked: Worksp
     assert sum("web-1" in line for line in lines(hooked)) == 0, "the second node was not touched"
 
 
-def test_a_node_that_refuses_its_drain_is_not_stopped(hooked: Workspace) -> None:
+@pytest.mark.parametrize("revert", [False, True])
+def test_a_node_that_refuses_its_drain_is_not_stopped(hooked: Workspace, revert: bool) -> None:
+    """Not by the way back either: it serves on."""
     fleet = hooked.path / "fleet.yaml"
     before = [ask(p, "/pid") for p in hooked.ports[:2]]
-    want(hooked, "1.1.0")
-    fleet.write_text(fleet.read_text().replace("http: {path: /drain}", "http: {path: /drain, status: 418}"))
+    want(hooked, "1.1.0", revert=revert)
+    fleet.write_text(
+        drop_pre_drain(fleet.read_text()).replace("http: {path: /drain}", "http: {path: /drain, status: 418}")
+    )
     failed = hooked.run("apply", ".", "--auto-approve")
     assert failed.code == 4, str(failed)
     assert "200 OK from /drain" in failed.out + failed.err

@@ -66,8 +66,8 @@ def test_a_destroyed_node_stays_as_a_tombstone() -> None:
         ([("drain", State.INTENDED)], False),
         ([("drain", State.INTENDED), ("drain", State.DISPATCHED)], False),
         ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.REJECTED)], False),
-        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.UNKNOWN)], True),
-        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.FAILED)], True),
+        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.UNKNOWN)], False),
+        ([("drain", State.INTENDED), ("drain", State.DISPATCHED), ("drain", State.FAILED)], False),
         (
             [("pre_drain", State.INTENDED), ("pre_drain", State.DISPATCHED), ("pre_drain", State.SUCCEEDED)],
             True,
