@@ -112,25 +112,20 @@ class Publisher:
         self._tidy([old.key for old in dropped if old.sha256])
         return manifest
 
-    def claim(self, cell: str, meta_json: str, epoch: int) -> Manifest:
-        """Raise the manifest to `epoch` without a new file; raises Fenced or StoreTrouble."""
-        return self._swap(cell, meta_json, epoch, None)[0]
-
     def _swap(
-        self, cell: str, meta_json: str, epoch: int, snapshot: Snapshot | None
+        self, cell: str, meta_json: str, epoch: int, snapshot: Snapshot
     ) -> tuple[Manifest, tuple[Snapshot, ...]]:
         for _ in range(_SWAPS_MAX):
             present = read_manifest(self._blobs, cell, self._sleep)
             if present.epoch > epoch:
                 raise Fenced(f"cell '{cell}' has a snapshot of a newer epoch ({present.epoch} > {epoch})")
-            every = present.snapshots if snapshot is None else (snapshot, *present.snapshots)
+            every = (snapshot, *present.snapshots)
             kept, dropped = every[: self._keep], every[self._keep :]
             section = {"epoch": epoch, "nonce": self._nonce(), "snapshots": [asdict(each) for each in kept]}
             data = meta_json[:-1].encode() + b',"cellz":' + orjson.dumps(section) + b"}"
             outcome = write_if(self._blobs, f"cells/{cell}.meta.json", data, present.token, self._sleep)
             if outcome.effect is Effect.WON:
-                sequence = kept[0].sequence if kept else 0
-                return Manifest(epoch, kept, outcome.token, sequence), dropped
+                return Manifest(epoch, kept, outcome.token, snapshot.sequence), dropped
             if outcome.effect is Effect.UNKNOWN:
                 break
         raise StoreTrouble(f"the manifest of cell '{cell}' could not be swapped")
