@@ -243,7 +243,7 @@ class Diff:
                 "group": placed.group.name,
                 "host": placed.host,
                 "live": live,
-                "losses": losses(node, links, data_lost=False),
+                "losses": losses(node, [link.kind for link in links], data_lost=False),
                 "node": placed.name,
                 "reasons": reasons,
                 "uid": placed.uid,

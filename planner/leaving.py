@@ -80,7 +80,7 @@ class Leaving:
             group=group,
             host=seen.host,
             live=live,
-            losses=losses(node, links, data_lost=not retained),
+            losses=losses(node, [link.kind for link in links], data_lost=not retained),
             node=node.name,
             reasons=(reason,),
             uid=node.uid,

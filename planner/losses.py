@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from planner.chain import Chain
+from collections.abc import Collection
+
 from planner.observed import LostBy, ObservedNode
 from planner.plan import StepKind
 
 
-def losses(node: ObservedNode | None, links: Chain, *, data_lost: bool) -> tuple[str, ...]:
-    """What these steps lose of a node as it was seen, in words, in the order in which it was seen.
+def losses(node: ObservedNode | None, kinds: Collection[StepKind], *, data_lost: bool) -> tuple[str, ...]:
+    """What steps of these kinds lose of a node as it was seen, in words, in the order in which it was seen.
 
     Arguments: `node` None: nothing is there; `data_lost`: its data goes as well.
     """
     if node is None or not node.losses:
         return ()
-    kinds = {link.kind for link in links}
     by: set[LostBy] = set()
     if StepKind.DESTROY in kinds:
         by |= {"start", "removal"}

@@ -10,6 +10,8 @@ from fleetctl.engine.hands import Hands
 from fleetctl.ledger.replay import Replayed
 from manifests.diagnostics import Diagnostic
 from manifests.errors import PolicyRefused, RefusedError, StaleError
+from planner.change import Change
+from planner.losses import losses
 from planner.observed import ObservedNode
 from planner.plan import FleetPlan, Plan, StepKind, sealed
 from planner.recorded import Recorded
@@ -109,6 +111,7 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
             seen[node.uid] = node
     found = []
     begun: set[str] = set()
+    changes = {change.uid: change for change in fleet.changes}
     for step in fleet.steps:
         if step.uid is None or step.uid in begun:
             continue
@@ -119,7 +122,8 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
             continue
         if step.host in silent:
             continue
-        why = stale(step.precondition, seen.get(step.uid))
+        there = seen.get(step.uid)
+        why = stale(step.precondition, there) or _loses_more(fleet, changes[step.uid], there)
         if why is not None:
             found.append(f"{step.node}: {why}")
     if found:
@@ -128,3 +132,12 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
             f"fleet {fleet.fleet} has changed since the plan was made: {'; '.join(found[:SHOWN_MAX])}{more}",
             hint="nothing was changed; make a new plan",
         )
+
+
+def _loses_more(fleet: FleetPlan, change: Change, node: ObservedNode | None) -> str | None:
+    """What would go for good with a node that the plan did not tell: it came since, a snapshot for example."""
+    if node is None or not node.losses:
+        return None
+    kinds = [s.kind for s in fleet.steps if s.uid == change.uid]
+    untold = [what for what in losses(node, kinds, data_lost=change.data_lost) if what not in change.losses]
+    return f"it would lose {', '.join(untold)}, of which the plan says nothing" if untold else None

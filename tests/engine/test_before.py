@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from executors.transport import TransportError
-from manifests.errors import ExitCode, FleetctlError, RefusedError
+from manifests.errors import ExitCode, FleetctlError, RefusedError, StaleError
 from manifests.secret import Secret
+from planner.observed import Loss
 from planner.plan import Refusal
 from planner.spec import ArtifactPin, SecretUse
 from tests.engine import plans
@@ -91,3 +92,21 @@ def test_an_empty_plan_takes_no_lease_and_writes_nothing(room: Room) -> None:
     result = room.apply(plans.sealed(plan.model_copy(update={"fleets": (fleet,)})))
     assert (result.exit_code, result.summary) == (ExitCode.OK, "nothing to do")
     assert room.store.head(plans.FLEET) == before
+
+
+def test_what_would_be_lost_and_was_not_told_makes_a_plan_stale(room: Room) -> None:
+    """Somebody saved the node's state after the plan was made and agreed to."""
+    room.apply(plans.plan(THREE, "1.0.0", room.recorded))
+    plan = plans.plan(("web-0", "web-1"), "1.1.0", room.recorded)
+    nodes = {n.name: n for n in room.world.nodes.values()}
+    nodes["web-2"].losses = (Loss(by="start", what="its saved state"),)
+    nodes["web-1"].losses = (Loss(by="end", what="its firmware's variables"),)
+    nodes["web-0"].losses = (Loss(by="start", what="its saved state"),)
+    before = room.world.versions()
+    with pytest.raises(
+        StaleError, match="web-0: it would lose its saved state, of which the plan says"
+    ):
+        room.apply(plan)
+    assert room.world.versions() == before
+    nodes["web-0"].losses = ()
+    assert room.apply(plan).exit_code is ExitCode.OK

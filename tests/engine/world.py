@@ -14,7 +14,7 @@ from executors.driver import Operation, ProbeResult, ProbeTarget, Tell, silent
 from executors.outcome import Outcome, failed, rejected, succeeded, unknown
 from manifests.schema.host import Host
 from manifests.secret import Secret
-from planner.observed import HealthState, NodeState, ObservedHost, ObservedNode
+from planner.observed import HealthState, Loss, NodeState, ObservedHost, ObservedNode
 from planner.plan import StepKind
 from planner.spec import ArtifactPin
 
@@ -35,6 +35,7 @@ class Node:
     exited: bool = False
     instance: int = 0
     destroyed: bool = False
+    losses: tuple[Loss, ...] = ()
     answers: dict[str, tuple[str, Outcome]] = field(default_factory=dict)
     barred: set[str] = field(default_factory=set)
 
@@ -101,6 +102,7 @@ class FakeDriver:
             fields=dict(n.fields),
             state=state,
             instance=str(n.instance),
+            losses=n.losses,
         )
 
     def probe(self, target: ProbeTarget) -> ProbeResult:
