@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.acceptance.pipelines.conftest import Change
 from tests.acceptance.pipelines.forge import Forge
 from tests.acceptance.pipelines.runner import ACTION, Runner
-from tests.house.sources import ROOT
 
 PUSH = {"name": "push"}
 
@@ -122,16 +120,3 @@ def test_every_value_reaches_the_scripts_as_a_variable_that_is_an_input() -> Non
     assert [name for name in document["inputs"] if f"inputs.{name}" not in used] == []
     assert all("${{" not in step["run"] for step in document["runs"]["steps"])
     assert all(step["shell"] == "bash" for step in document["runs"]["steps"])
-
-
-def steps(file: Path) -> list[dict[str, Any]]:
-    jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"]
-    return [step for job in jobs.values() for step in job["steps"]]
-
-
-@pytest.mark.parametrize("file", sorted((ROOT / "examples" / "ci").glob("github*.yml")), ids=lambda p: p.name)
-def test_the_example_workflow_gives_inputs_that_there_are(file: Path) -> None:
-    known = set(yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"])
-    ours = [step for step in steps(file) if step["uses"].startswith("OWNER/fleetctl@")]
-    assert [step["with"]["command"] for step in ours] == ["review", "plan", "apply"]
-    assert [set(step["with"]) - known for step in ours] == [set()] * 3
