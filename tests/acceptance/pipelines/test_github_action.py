@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import yaml
 from tests.acceptance.pipelines.conftest import Change
 from tests.acceptance.pipelines.forge import Forge
 from tests.acceptance.pipelines.runner import ACTION, Runner
+from tests.house.sources import ROOT
 
 PUSH = {"name": "push"}
+PAGE = ROOT / "docs" / "how-to" / "ci.md"
 
 
 def pull_request(change: Change) -> dict[str, Any]:
@@ -111,6 +114,33 @@ def test_apply_wants_an_approved_plan(change: Change, comments: Forge, tmp_path:
     ran = machine.action(checkout, PUSH, command="destroy", paths="fleet")
     assert ran.code == 1
     assert "no such command of this action" in ran.log
+
+
+def test_arguments_and_a_base_are_handed_on(change: Change, comments: Forge, tmp_path: Path) -> None:
+    """Each line is one argument, and a base is another revision than the pull request's."""
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    machine = runner(tmp_path, comments)
+    given = {"paths": "fleet/fleet.yaml\nfleet/releases.yaml\n", "arguments": "--target\nnode/hello/web-1\n"}
+    ran = machine.action(checkout, PUSH, plan="one.plan", **given)
+    assert ran.results == {"exit-code": "2", "changes": "true", "plan": "one.plan"}, str(ran)
+    assert "1 to add" in ran.summary
+    # The head against itself: nothing changes, and nothing is said on the pull request.
+    given = {"paths": "fleet", "base": change.head, "comment": "false"}
+    ran = machine.action(checkout, pull_request(change), **given)
+    assert ran.results == {"exit-code": "0", "changes": "false", "plan": ""}, str(ran)
+    assert comments.writes == []
+
+
+def test_the_page_has_every_input_and_output_with_its_default() -> None:
+    document = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| `")]
+    shown = {n: row[-1] for row in rows if len(row) == 3 for n in re.findall(r"`([\w-]+)`", row[0])}
+    assert shown.keys() == document["inputs"].keys()
+    # What is an expression in the action is said in words.
+    literal = {name: str(i["default"]) for name, i in document["inputs"].items() if "${{" not in i["default"]}
+    assert [name for name, default in literal.items() if default and f"`{default}`" not in shown[name]] == []
+    assert [name for name in document["outputs"] if f"`{name}`" not in page] == []
 
 
 def test_every_value_reaches_the_scripts_as_a_variable_that_is_an_input() -> None:
