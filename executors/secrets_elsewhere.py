@@ -102,7 +102,7 @@ def _asked(ref: SecretRef, service: str, call: Any) -> Any:
     except (BotoCoreError, HTTPClientError, OSError, ValueError) as e:
         raise SecretError(
             f"the secret {ref} cannot be read: {type(e).__name__}",
-            hint="check the AWS settings: credentials, AWS_REGION, the network",
+            hint="check the AWS settings: credentials, AWS_DEFAULT_REGION, the network",
         ) from None
 
 

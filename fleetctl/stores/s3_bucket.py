@@ -275,7 +275,11 @@ class Bucket:
             return conditions_ignored(self.place, "it does not implement conditional writes")
         if status >= 500 or said & _LATER:
             return NoAnswer(f"{status} {code}")
-        hint = "name the bucket's region: AWS_REGION" if code in _ELSEWHERE or status in (301, 307) else None
+        hint = (
+            "name the bucket's region: AWS_DEFAULT_REGION"
+            if code in _ELSEWHERE or status in (301, 307)
+            else None
+        )
         return StateError(
             f"the state {self.place} cannot be used: the store answers {status} {code}", hint=hint
         )

@@ -128,4 +128,4 @@ def test_without_a_region_it_says_what_to_set(aws: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(SecretError, match="NoRegionError") as caught:
         resolve("aws-sm:prod/db")
-    assert "AWS_REGION" in (caught.value.hint or "")
+    assert "AWS_DEFAULT_REGION" in (caught.value.hint or "")

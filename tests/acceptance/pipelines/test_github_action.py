@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.acceptance.pipelines.conftest import Change
@@ -15,6 +15,7 @@ from tests.acceptance.pipelines.runner import ACTION, Runner
 from tests.house.sources import ROOT
 
 PUSH = {"name": "push"}
+PAGE = ROOT / "docs" / "how-to" / "ci.md"
 
 
 def pull_request(change: Change) -> dict[str, Any]:
@@ -115,6 +116,33 @@ def test_apply_wants_an_approved_plan(change: Change, comments: Forge, tmp_path:
     assert "no such command of this action" in ran.log
 
 
+def test_arguments_and_a_base_are_handed_on(change: Change, comments: Forge, tmp_path: Path) -> None:
+    """Each line is one argument, and a base is another revision than the pull request's."""
+    checkout = change.repository.checkout(tmp_path / "one", change.head)
+    machine = runner(tmp_path, comments)
+    given = {"paths": "fleet/fleet.yaml\nfleet/releases.yaml\n", "arguments": "--target\nnode/hello/web-1\n"}
+    ran = machine.action(checkout, PUSH, plan="one.plan", **given)
+    assert ran.results == {"exit-code": "2", "changes": "true", "plan": "one.plan"}, str(ran)
+    assert "1 to add" in ran.summary
+    # The head against itself: nothing changes, and nothing is said on the pull request.
+    given = {"paths": "fleet", "base": change.head, "comment": "false"}
+    ran = machine.action(checkout, pull_request(change), **given)
+    assert ran.results == {"exit-code": "0", "changes": "false", "plan": ""}, str(ran)
+    assert comments.writes == []
+
+
+def test_the_page_has_every_input_and_output_with_its_default() -> None:
+    document = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| `")]
+    shown = {n: row[-1] for row in rows if len(row) == 3 for n in re.findall(r"`([\w-]+)`", row[0])}
+    assert shown.keys() == document["inputs"].keys()
+    # What is an expression in the action is said in words.
+    literal = {name: str(i["default"]) for name, i in document["inputs"].items() if "${{" not in i["default"]}
+    assert [name for name, default in literal.items() if default and f"`{default}`" not in shown[name]] == []
+    assert [name for name in document["outputs"] if f"`{name}`" not in page] == []
+
+
 def test_every_value_reaches_the_scripts_as_a_variable_that_is_an_input() -> None:
     """And every input is used: one that nothing reads would be a promise that nobody keeps."""
     document = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
@@ -122,16 +150,3 @@ def test_every_value_reaches_the_scripts_as_a_variable_that_is_an_input() -> Non
     assert [name for name in document["inputs"] if f"inputs.{name}" not in used] == []
     assert all("${{" not in step["run"] for step in document["runs"]["steps"])
     assert all(step["shell"] == "bash" for step in document["runs"]["steps"])
-
-
-def steps(file: Path) -> list[dict[str, Any]]:
-    jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"]
-    return [step for job in jobs.values() for step in job["steps"]]
-
-
-@pytest.mark.parametrize("file", sorted((ROOT / "examples" / "ci").glob("github*.yml")), ids=lambda p: p.name)
-def test_the_example_workflow_gives_inputs_that_there_are(file: Path) -> None:
-    known = set(yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"])
-    ours = [step for step in steps(file) if step["uses"].startswith("OWNER/fleetctl@")]
-    assert [step["with"]["command"] for step in ours] == ["review", "plan", "apply"]
-    assert [set(step["with"]) - known for step in ours] == [set()] * 3

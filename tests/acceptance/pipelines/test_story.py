@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cli import Workspace, wait_for
+from tests.acceptance.cli import wait_for
 from tests.acceptance.client import ask
 from tests.acceptance.pipelines.forge import Forge
-from tests.acceptance.pipelines.repository import Repository
+from tests.acceptance.pipelines.repository import Machines, Repository
 from tests.acceptance.pipelines.runner import Ran, Runner
 from tests.lab.s3 import ACCESS_KEY, REGION, S3, SECRET_KEY
 
@@ -32,15 +32,6 @@ rules:
   require_approval: changes
   destroy_max: 0
 """
-
-
-class Machines(Workspace):
-    """The fleet's manifests; nodes live in a folder that belongs to no checkout."""
-
-    def write_releases(self) -> None:
-        super().write_releases()
-        path = self.path / "releases.yaml"
-        path.write_text(path.read_text().replace("root: ./host", f"root: {self.path.parent.parent}/machine"))
 
 
 @dataclass
@@ -111,8 +102,7 @@ def story(s3: S3, comments: Forge, tmp_path: Path) -> Iterator[Story]:
     try:
         yield made
     finally:
-        sweeper = Workspace(tmp_path / "machine")
-        sweeper.close()
+        workspace.close()
 
 
 def fleet(story: Story, version: str, **values: Any) -> str:
