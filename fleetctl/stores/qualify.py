@@ -211,7 +211,11 @@ class _Run:
         shut = {Outcome.DENIED, Outcome.MISSING} if what == "wrong_bucket" else {Outcome.DENIED}
         for door in doors * DENIAL_TRIES:
             attempts.tries += 1
-            attempts.refused += door().outcome in shut
+            answer = door()
+            if answer.outcome in shut:
+                attempts.refused += 1
+            else:
+                attempts.said = answer.said
 
     def _expired(self, gateway: Gateway, key: str) -> None:
         """A signed link past its time."""

@@ -68,10 +68,11 @@ class Races:
 
 @dataclass(slots=True)
 class Attempts:
-    """Requests that must be refused, and how many were."""
+    """Requests that must be refused, how many were, and the last other answer."""
 
     tries: int = 0
     refused: int = 0
+    said: str = ""
 
 
 @dataclass(slots=True)
@@ -221,7 +222,7 @@ def _retries(m: Measured) -> Check:
 def _denials(m: Measured) -> Check:
     name = "s3.denials"
     open_doors = [
-        f"{what} ({a.tries - a.refused} of {a.tries})"
+        f"{what} ({a.tries - a.refused} of {a.tries}{f', answered {a.said}' if a.said else ''})"
         for what, a in m.denials.items()
         if a.refused != a.tries
     ]

@@ -131,6 +131,16 @@ def sound(rounds: int = 10_000) -> Measured:
     )
 
 
+def test_a_door_that_answers_something_else_is_told_with_its_answer() -> None:
+    measured = sound()
+    measured.denials["invalid"] = Attempts(6, 0, "404 NoSuchUser")
+    (check,) = [c for c in evaluate(measured).checks if c.name == "s3.denials"]
+    assert (check.verdict, check.detail) == (
+        Verdict.FAIL,
+        "not denied: invalid (6 of 6, answered 404 NoSuchUser)",
+    )
+
+
 def test_a_full_run_without_a_fault_qualifies() -> None:
     report = evaluate(sound())
     assert (report.verdict, report.reason) == (Verdict.PASS, "CELLD_STORAGE_S3_V1_QUALIFIED")
