@@ -24,8 +24,9 @@ _BESIDE = resources.files("fleetctl.cellz").joinpath("sql/beside.sql").read_text
 _BUSY_TIMEOUT_S = 0.05
 # A cell is small and there are thousands: 256 KiB of pages each, not SQLite's 2 MiB.
 _CACHE_KIB = 256
-# Bytes in the WAL before it is checkpointed between batches; SQLite's own trigger would fsync in a commit.
-CHECKPOINT_BYTES = 4 << 20
+# Bytes in the WAL before it is checkpointed between batches; SQLite's own trigger would fsync in a commit. It is then
+# written over from its beginning, which needs no new blocks, and cut once it has grown to twice as much.
+CHECKPOINT_BYTES = 2 << 20
 # An append dirties three pages whatever their size, and the WAL takes whole pages: half of SQLite's default
 # halves what a checkpoint has to flush (docs/decisions/0702).
 _PAGE_BYTES = 2048
@@ -43,6 +44,7 @@ class CellDb:
         self.cell = cell
         self.path = path
         self._wal = f"{path}-wal"
+        self._long_at = CHECKPOINT_BYTES
         fresh = not path.exists()
         self.conn = sqlite3.connect(
             path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=32
@@ -203,8 +205,8 @@ class CellDb:
         ).fetchall()
 
     def wal_is_long(self) -> bool:
-        """Return whether the WAL file is over CHECKPOINT_BYTES."""
-        return self._wal_bytes() > CHECKPOINT_BYTES
+        """Return whether the WAL file is over CHECKPOINT_BYTES, and longer than when it was last begun anew."""
+        return self._wal_bytes() > self._long_at
 
     def _wal_bytes(self) -> int:
         try:
@@ -214,8 +216,13 @@ class CellDb:
 
     def recycle_wal(self) -> None:
         """Empty the WAL into the database file and begin it anew; a reader elsewhere leaves it for the next time."""
-        busy, _, _ = self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        size = self._wal_bytes()
+        cut = size > 2 * CHECKPOINT_BYTES
+        busy, _, _ = self.conn.execute(
+            f"PRAGMA wal_checkpoint({'TRUNCATE' if cut else 'RESTART'})"
+        ).fetchone()
         if not busy:
+            self._long_at = CHECKPOINT_BYTES if cut else size
             # The first write of a WAL syncs its header. Here nobody waits for it; the row is as it was.
             self.transaction(self._dirty_a_page)
 
@@ -228,6 +235,7 @@ class CellDb:
         busy, _, _ = self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise sqlite3.OperationalError("database is locked: the WAL could not be checkpointed")
+        self._long_at = CHECKPOINT_BYTES
 
     def healthy(self) -> bool:
         """Return whether SQLite finds the file sound (quick_check)."""

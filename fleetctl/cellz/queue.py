@@ -18,12 +18,16 @@ BATCH_MAX = 128
 
 
 class Job(NamedTuple):
-    """A write (`op`) or a read (`read`), who waits for it, and what is done on the loop in its turn."""
+    """A write (`op`) or a read (`read`), who waits for it, and what is done on the loop in its turn.
+
+    `yielding`: nobody waits for it, so it gives way to whatever else wants the processor.
+    """
 
     op: Op | None
     read: Callable[[CellDb], Any] | None
     future: asyncio.Future[Any]
     then: Callable[[Any], None] | None = None
+    yielding: bool = False
 
 
 class Owner(Protocol):
@@ -62,9 +66,11 @@ class JobQueue:
         op: Op | None,
         read: Callable[[CellDb], Any] | None = None,
         then: Callable[[Any], None] | None = None,
+        *,
+        yielding: bool = False,
     ) -> asyncio.Future[Any]:
         """Add a job and return the future of its result."""
-        job = Job(op, read, asyncio.get_running_loop().create_future(), then)
+        job = Job(op, read, asyncio.get_running_loop().create_future(), then, yielding)
         self._jobs.append(job)
         if not self._batch_open:
             self._open_batch()
@@ -100,7 +106,7 @@ class JobQueue:
 class CellBatch:
     """Some jobs of one queue, run together (`pool.Batch`)."""
 
-    __slots__ = ("_queue", "jobs", "light", "results")
+    __slots__ = ("_queue", "jobs", "light", "results", "yielding")
 
     def __init__(self, queue: JobQueue, jobs: list[Job]) -> None:
         self._queue = queue
@@ -108,6 +114,7 @@ class CellBatch:
         self.results: list[Any] = []
         light = queue.owner.light
         self.light = all(job.op is not None and light(job.op) for job in jobs)
+        self.yielding = not self.light and any(job.yielding for job in jobs)
 
     def run_here(self) -> bool:
         """Run the writes as one transaction on the loop; False if another process has the database locked."""

@@ -257,9 +257,11 @@ class Cell:
         op: Op | None,
         read: Callable[[CellDb], Any] | None = None,
         then: Callable[[Any], None] | None = None,
+        *,
+        yielding: bool = False,
     ) -> asyncio.Future[Any]:
         self.last_used = self._node.clock.monotonic()
-        return self._queue.put(op, read, then)
+        return self._queue.put(op, read, then, yielding=yielding)
 
     def light(self, op: Op) -> bool:
         """Return whether a write is short and waits for nothing but the page cache."""
@@ -333,7 +335,8 @@ class Cell:
             # One at a time: they all wait for the same disk, and share a processor with the loop.
             if self.db is not None and not node.recycling and self.db.wal_is_long():
                 node.recycling = True
-                self._enqueue(None, CellDb.recycle_wal).add_done_callback(node.recycled)
+                recycled = self._enqueue(None, CellDb.recycle_wal, yielding=True)
+                recycled.add_done_callback(node.recycled)
 
     def _troubled(self, error: sqlite3.Error | OSError) -> CellzError:
         refused = told(self.id, error)

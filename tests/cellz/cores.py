@@ -19,8 +19,11 @@ GENERATOR = ALL - SERVER or ALL
 def prefer(pid: int) -> bool:
     """Raise the priority of a process and its session; return whether that was allowed."""
     try:
+        own = os.getpriority(os.PRIO_PROCESS, pid)
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), _PRIORITY)
+            # A thread that gives way to its siblings goes on doing so.
+            nicer = max(0, os.getpriority(os.PRIO_PROCESS, int(thread.name)) - own)
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), _PRIORITY + nicer)
         group = Path(f"/proc/{pid}/autogroup")
         if group.exists():
             group.write_text(str(_PRIORITY))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from typing import Any
 
@@ -19,8 +21,12 @@ from fleetctl.cellz.words import NewEvent
 class Work:
     """A batch that notes where it ran; `locked` ones would have to wait on the loop."""
 
-    def __init__(self, light: bool, *, locked: bool = False, waits_s: float = 0.0) -> None:
+    def __init__(
+        self, light: bool, *, locked: bool = False, waits_s: float = 0.0, yielding: bool = False
+    ) -> None:
         self.light = light
+        self.yielding = yielding
+        self.nice = 0
         self.ran_in: threading.Thread | None = None
         self.told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._locked = locked
@@ -35,6 +41,7 @@ class Work:
 
     def run(self) -> None:
         self.ran_in = threading.current_thread()
+        self.nice = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
     def done(self) -> None:
         self.told.set_result(None)
@@ -73,6 +80,12 @@ def test_light_work_runs_on_the_loop_and_the_rest_on_threads() -> None:
     light, heavy = run(lambda: Work(True), lambda: Work(False))
     assert light.ran_in is threading.main_thread()
     assert heavy.ran_in is not threading.main_thread()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread has a priority of its own on Linux only")
+def test_what_nobody_waits_for_gives_way_to_the_rest() -> None:
+    heavy, yielding = run(lambda: Work(False), lambda: Work(False, yielding=True))
+    assert yielding.nice > heavy.nice
 
 
 def test_what_would_have_to_wait_for_a_lock_goes_to_a_thread() -> None:
