@@ -107,7 +107,7 @@ def unlocked(row: Row | None, fleet: str, lease_id: str) -> tuple[Row, Lease]:
         )
         raise StateError(
             f"the lock of fleet {fleet} is not {lease_id}: {current}",
-            hint="`fleetctl status` shows who holds the fleet, and the id of the lock",
+            hint="`fleetctl doctor` shows who holds the fleet, and the id of the lock",
             code="lease.other",
         )
     return Row(row.epoch + 1, None), row.lease
@@ -126,7 +126,8 @@ def held(lease: Lease) -> LeaseHeld:
         f"fleet {lease.fleet} is held by run {h.run} ({h.command}) of {h.who} on {h.host}, process {h.pid}, "
         f"since {lease.acquired_at}",
         hint="wait until it has ended; `fleetctl status` shows what it does. A holder that died on this machine "
-        f"is replaced at once, one elsewhere {lease.ttl_s:g} s after it was last seen renewing",
+        f"is replaced at once, one elsewhere {lease.ttl_s:g} s after it was last seen renewing, and one that you know "
+        f"to be gone for good by `fleetctl unlock {lease.fleet} --id {lease.lease_id}`",
     )
 
 

@@ -10,17 +10,34 @@ import struct
 import subprocess
 import time
 from fcntl import ioctl
+from pathlib import Path
 from termios import TIOCSWINSZ
 from types import TracebackType
+from typing import Protocol
 
-from tests.acceptance.cli import FLEETCTL, RUN_TIMEOUT_S, Workspace
+from tests.acceptance.cli import FLEETCTL, RUN_TIMEOUT_S
+
+
+class Seat(Protocol):
+    """Where a person works: a folder, and the variables there; a Workspace is one."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def environment(self) -> dict[str, str]: ...
 
 
 class Person:
-    """fleetctl on a terminal of its own; `screen` is everything that appeared on it."""
+    """fleetctl, or another program, on a terminal of its own; `screen` is everything that appeared on it."""
 
     def __init__(
-        self, workspace: Workspace, *args: str, columns: int = 100, rows: int = 30, **env: str
+        self,
+        workspace: Seat,
+        *args: str,
+        program: str = FLEETCTL,
+        columns: int = 100,
+        rows: int = 30,
+        **env: str,
     ) -> None:
         self.screen = ""
         self._master, slave = pty.openpty()
@@ -29,7 +46,7 @@ class Person:
         if "NO_COLOR" not in env:
             environment.pop("NO_COLOR")
         self.process = subprocess.Popen(
-            [FLEETCTL, *args],
+            [program, *args],
             cwd=workspace.path,
             env=environment,
             stdin=slave,

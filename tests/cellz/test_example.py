@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,14 +10,19 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.acceptance.cli import wait_for
 from tests.cellz.load import Writer, check
 from tests.cellz.running import Sse, cells, read_log
+from tests.docs import run_page
+from tests.docs.reader import Reader as PageReader
+from tests.docs.reader import follows
+from tests.examples.copies import copy_example
 from tests.examples.quickstart import free_ports
-from tests.house.sources import ROOT
+from tests.lab.process import missing_programs
 
-SOURCE = ROOT / "examples" / "cellz"
 FIRST_PORT = 18480
 DEADLINE_S = 120.0
+STEP_TIMEOUT_S = 300.0
 
 
 class Reader:
@@ -67,53 +68,44 @@ class Reader:
 
 
 @pytest.mark.timeout(400)
-def test_a_fleet_rolls_under_a_writer_and_a_reader(tmp_path: Path) -> None:
-    folder = tmp_path / "cellz"
-    shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns(".fleetctl", "__pycache__"))
+@follows("examples/cellz/README.md")
+def test_a_fleet_rolls_under_a_writer_and_a_reader(reader: PageReader, tmp_path: Path) -> None:
+    """The README's commands, and beside its own event and stream those of three writers and their readers."""
+    if reason := missing_programs("curl"):
+        pytest.skip(reason)
     port = free_ports(3)
-    fleet = folder / "fleet.yaml"
-    fleet.write_text(fleet.read_text(encoding="utf-8").replace(str(FIRST_PORT), str(port)), encoding="utf-8")
+    reader.path = copy_example("cellz", tmp_path, {str(FIRST_PORT): str(port)})
+    for number in range(2):
+        reader.put(f":{FIRST_PORT + number}/", f":{port + number}/")
+    reader.timeout_s = STEP_TIMEOUT_S
     nodes = [f"http://127.0.0.1:{port + number}" for number in range(3)]
-
-    def fleetctl(*arguments: str) -> None:
-        done = subprocess.run(
-            [
-                str(Path(sys.executable).with_name("fleetctl")),
-                *arguments,
-                "--auto-approve",
-                "--var",
-                f"bucket={tmp_path / 'bucket'}",
-                "--var",
-                f"python={sys.executable}",
-            ],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
+    reader.run("export PATH=")
+    destroy = f"{reader.left()[-1].line} --auto-approve"
     try:
-        fleetctl("apply", ".")
+        reader.run("fleetctl apply", typed=["yes"])
         assert versions(nodes) == {"1.0.0"}
+        assert '"sequence":1' in reader.run("curl -s -H")
+        stream = reader.start("curl -sN")
         writers = [Writer(f"cell-{number}", lambda: nodes).start() for number in range(3)]
         readers = [Reader(writer.cell, nodes) for writer in writers]
         for writer in writers:
             writer.wait_for(5, DEADLINE_S)
-        fleetctl("apply", ".", "--var", "version=1.1.0")
+        wait_for(lambda: "event: note" in stream.said(), "the event in the stream")
+        reader.run("fleetctl apply", typed=["yes"])
         assert versions(nodes) == {"1.1.0"}
         for writer in writers:
             writer.wait_for(5, DEADLINE_S)
             writer.stop()
-        for writer, reader in zip(writers, readers, strict=True):
+        for writer, one in zip(writers, readers, strict=True):
             log = log_of(writer.cell, nodes)
             check(writer, log)
-            reader.wait_for(len(log))
-            assert reader.seen == log, "the reader was given something else than the log"
+            one.wait_for(len(log))
+            assert one.seen == log, "the reader was given something else than the log"
+        assert [event["payload"] for event in log_of("demo", nodes)] == [1]
+        reader.run("curl -s http")
+        reader.run("fleetctl destroy", typed=["cells"])
     finally:
-        fleetctl("destroy", ".")
+        run_page.in_shell(destroy, reader, STEP_TIMEOUT_S)
 
 
 def versions(nodes: list[str]) -> set[str]:

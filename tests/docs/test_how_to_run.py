@@ -1,17 +1,23 @@
-"""The how-to pages that a bare machine can follow: what they write is used, and what they show is run."""
+"""The how-to pages that a bare machine can follow: what they write is used, and every command that they show is run."""
 
 from __future__ import annotations
 
-import shlex
+import os
+import re
+import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli import Result, Workspace, wait_for
-from tests.docs.pages import blocks, shown
+from tests.acceptance.cli import Workspace, wait_for
+from tests.acceptance.repository import GitRepository
+from tests.docs.pages import blocks
+from tests.docs.reader import Reader, follows
 from tests.house.sources import ROOT
+from tests.lab.process import missing_programs
 
 HOW_TO = ROOT / "docs" / "how-to"
 
@@ -27,42 +33,32 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
         made.close()
 
 
-def page(name: str) -> str:
-    return (HOW_TO / f"{name}.md").read_text(encoding="utf-8")
-
-
-def commands(name: str) -> list[str]:
-    return [s.line for b in blocks(page(name)) if b.kind == "console" for s in shown(b)]
-
-
-def fleetctl(workspace: Workspace, line: str, *more: str) -> Result:
-    return workspace.run(*shlex.split(line)[1:], *more)
-
-
 def yaml_blocks(name: str) -> list[str]:
-    return [b.text for b in blocks(page(name)) if b.kind == "yaml"]
+    text = (HOW_TO / f"{name}.md").read_text(encoding="utf-8")
+    return [b.text for b in blocks(text) if b.kind == "yaml"]
 
 
-def test_compatibility_page_answers_and_leads_along_its_path(workspace: Workspace) -> None:
+def into_folder(workspace: Workspace, name: str) -> None:
+    """Moves the manifests where a page has them."""
+    (workspace.path / name).mkdir()
+    for each in ("fleet.yaml", "releases.yaml", "artifacts"):
+        (workspace.path / each).rename(workspace.path / name / each)
+
+
+@follows("docs/how-to/compatibility-table.md")
+def test_compatibility_page_answers_and_leads_along_its_path(reader: Reader, workspace: Workspace) -> None:
     """The page's own table: shown, asked, and walked in two rollouts."""
+    reader.path = workspace.path
     workspace.pairs = []
     workspace.release("1.2.0")
     workspace.write("pairs.yaml", yaml_blocks("compatibility-table")[0])
     workspace.apply()
     workspace.fleet("1.2.0", reserve=0)
-    show, check, via, first, second = commands("compatibility-table")
-    table = fleetctl(workspace, show)
-    assert table.code == 0, str(table)
-    assert "release notes of 1.1.0" in table.out
-    asked = fleetctl(workspace, check)
-    assert asked.code == 3, str(asked)
-    assert "1.0.0 -> 1.1.0" in asked.out + asked.err
-    # The second step of this table is full, which the page says needs this flag.
-    planned = fleetctl(workspace, via, "--accept-downtime")
-    assert planned.code == 0, str(planned)
-    for line in (first, second):
-        applied = fleetctl(workspace, line, "--auto-approve")
-        assert applied.code == 0, str(applied)
+    assert "release notes of 1.1.0" in reader.run("fleetctl compat show")
+    assert "1.0.0 -> 1.1.0" in reader.run("fleetctl compat check", code=3)
+    reader.run("fleetctl plan . --via")
+    for step in ("way.1.plan", "way.2.plan"):
+        reader.run(f"fleetctl apply {step}", typed=["yes"])
     assert "2 x 1.2.0" in workspace.ok("status", ".").out
 
 
@@ -92,73 +88,109 @@ def test_hooks_page_is_planned_as_it_stands_and_its_hooks_run(workspace: Workspa
     assert sorted(log[1:-1]) == [f"balancer add 127.0.0.1:{port}" for port in workspace.ports]
 
 
-def test_recover_page_settles_a_run_that_was_killed(workspace: Workspace) -> None:
-    """The page's first and last commands, after a kill -9 in the middle of a rollout."""
+@follows("docs/how-to/recover.md")
+def test_recover_page_settles_what_was_cut_off(reader: Reader, workspace: Workspace) -> None:
+    """A killed rollout, an effect that only a person can judge, a lock whose holder is gone, and the proof."""
+    reader.path = workspace.path
+    killed_in_the_middle(workspace)
+    reader.run("fleetctl recover .", typed=["yes"])
+    reader.put("op-0123…", effect_without_evidence(workspace))
+    reader.run("fleetctl settle")
+    reader.run("fleetctl recover .", typed=["yes"])
+    reader.put("6f1c…", lock_of_a_holder_that_is_gone(workspace))
+    assert "Unlocked: fleet/hello" in reader.run("fleetctl unlock")
+    workspace.ok("recover", ".", "--auto-approve")
+    assert "whole" in reader.run("fleetctl audit verify .")
+    assert "No changes" in reader.run("fleetctl plan . --detailed-exitcode")
+
+
+def killed_in_the_middle(workspace: Workspace) -> None:
+    """kill -9 when the first of two nodes was started; nothing may begin before it is settled."""
     workspace.fleet(reserve=0, min_ready="500ms")
     workspace.apply()
     workspace.fleet("1.1.0", reserve=0, min_ready="500ms")
     process = workspace.start("apply", ".", "--auto-approve")
     wait_for(lambda: "start done" in workspace.said(), "the first node to be started")
     process.send_signal(signal.SIGKILL)
-    process.wait()
-    lines = commands("recover")
+    workspace.end(process)
     cut_off = workspace.run("apply", ".", "--auto-approve")
     assert cut_off.code == 5, str(cut_off)
-    recovered = fleetctl(workspace, lines[0], "--auto-approve")
-    assert recovered.code == 0, str(recovered)
-    audit, plan = lines[-2:]
-    assert audit == "fleetctl audit verify ."
-    assert fleetctl(workspace, audit).code == 0
-    left = fleetctl(workspace, plan)
-    assert left.code == 0, str(left)
 
 
-def test_recover_page_names_what_settle_and_unlock_refuse(workspace: Workspace) -> None:
-    """Its other commands have ids in them; with ids of nothing they say so, and change nothing."""
-    workspace.apply()
-    settle = next(line for line in commands("recover") if line.startswith("fleetctl settle"))
-    refused = fleetctl(workspace, settle)
-    assert refused.code == 1, str(refused)
-    unlock = next(line for line in commands("recover") if line.startswith("fleetctl unlock"))
-    other = fleetctl(workspace, unlock)
-    assert other.code == 1, str(other)
-    assert "lock" in other.err
+def waits_in_a_hook(workspace: Workspace, name: str) -> tuple[subprocess.Popen[str], int, Path]:
+    """An apply whose hook has begun and ends with the file NAME-over: its process, the hook's runner, and that file."""
+    over = workspace.path / f"{name}-over"
+    hook = workspace.write(name, f"#!/bin/sh\nwhile [ ! -e '{over}' ]; do sleep 0.05; done\n")
+    hook.chmod(0o755)
+    hooks = f"  hooks: {{pre_rollout: [{{command: [{hook}], timeout: 60s}}]}}\n"
+    workspace.fleet("1.1.0", reserve=0, env=f"{{GREETING: {name}}}", rollout=hooks)
+    records = workspace.path / ".fleetctl" / "hooks"
+    before = set(records.glob("*/runner"))
+    process = workspace.start("apply", ".", "--auto-approve")
+    runner = wait_for(lambda: next(iter({*records.glob("*/runner")} - before), None), "the hook has begun")
+    return process, int(wait_for(runner.read_text, "the hook says who runs it").split()[0]), over
 
 
-def test_policies_page_is_valid_and_holds(workspace: Workspace) -> None:
+def effect_without_evidence(workspace: Workspace) -> str:
+    """A hook whose machine went down with it: the id of its operation, as `recover` names it."""
+    process, runner, over = waits_in_a_hook(workspace, "announce")
+    for pid in (process.pid, runner):
+        os.kill(pid, signal.SIGKILL)
+    workspace.end(process)
+    over.touch()
+    unknown = workspace.run("recover", ".", "--auto-approve")
+    assert unknown.code == 5, str(unknown)
+    return next(word for word in (unknown.out + unknown.err).split() if word.startswith("op-"))
+
+
+def lock_of_a_holder_that_is_gone(workspace: Workspace) -> str:
+    """The id that the refusal of another run printed, of a holder that was killed afterwards."""
+    process, _, over = waits_in_a_hook(workspace, "balance")
+    refused = workspace.run("apply", ".", "--auto-approve")
+    assert refused.code == 6, str(refused)
+    process.send_signal(signal.SIGKILL)
+    workspace.end(process)
+    over.touch()
+    (found,) = re.findall(r"--id (\w+)", refused.err)
+    return str(found)
+
+
+@follows("docs/how-to/policies.md")
+def test_policies_page_is_valid_and_holds(reader: Reader, workspace: Workspace) -> None:
     """Each policy of the page is read; the one that wants an approval refuses to go without, and goes with it."""
+    if reason := missing_programs("jq"):
+        pytest.skip(reason)
+    reader.path = workspace.path
     (workspace.path / "policies").mkdir()
     whole = [block for block in yaml_blocks("policies") if "kind: Policy" in block]
     assert len(whole) >= 3
     for number, block in enumerate(whole):
         workspace.write(f"policies/{number}.yaml", block)
-    (workspace.path / "fleet").mkdir()
     workspace.count = 3
     workspace.fleet(reserve=1)
-    for name in ("fleet.yaml", "releases.yaml", "artifacts"):
-        (workspace.path / name).rename(workspace.path / "fleet" / name)
-    line = commands("policies")[0]
-    assert line == "fleetctl plan -f policies/ -f fleet/"
+    into_folder(workspace, "fleet")
     workspace.ok("validate", "policies/", "fleet/")
-    planned = fleetctl(workspace, line)
-    assert planned.code == 0, str(planned)
+    reader.run("fleetctl plan -f policies/")
     refused = workspace.run("apply", "policies/", "fleet/", "--auto-approve")
     assert refused.code == 3, "the page's last policy wants an approval: " + str(refused)
     approved = workspace.ok("plan", "policies/", "fleet/", "--out", "a.plan")
     assert "a.plan" in approved.err
     workspace.ok("apply", "policies/", "fleet/", "--auto-approve", "--approved", "a.plan")
+    shutil.copy(ROOT / "manifests" / "reference" / "judge.sh", workspace.path)
+    reader.run("fleetctl plan fleet/ --format json | ./judge.sh")
 
 
-def test_pipeline_page_plans_and_applies_what_was_approved(workspace: Workspace) -> None:
-    """The lines of its first block, with the paths that they name."""
-    (workspace.path / "fleet").mkdir()
-    for name in ("fleet.yaml", "releases.yaml", "artifacts"):
-        (workspace.path / name).rename(workspace.path / "fleet" / name)
-    block = next(b.text for b in blocks(page("ci")) if b.kind == "")
-    plan = next(line for line in block.splitlines() if "fleetctl plan" in line)
-    apply = next(line for line in block.splitlines() if "fleetctl apply" in line)
-    for line in (plan, apply):
-        command = line[line.index("fleetctl") :].split("  ")[0]
-        done = fleetctl(workspace, command)
-        assert done.code == 0, f"{command}\n{done}"
+@follows("docs/how-to/ci.md")
+def test_pipeline_page_reviews_plans_and_applies_what_was_approved(
+    reader: Reader, workspace: Workspace
+) -> None:
+    reader.path = workspace.path
+    into_folder(workspace, "fleet")
+    repository = GitRepository(workspace.path)
+    repository.commit({}, "what is there")
+    reader.put("review BASE", "review main")
+    fleet = workspace.path / "fleet" / "fleet.yaml"
+    fleet.write_text(fleet.read_text(encoding="utf-8").replace("GREETING: hello", "GREETING: good day"))
+    assert "env.GREETING: hello -> good day" in reader.run("fleetctl review")
+    reader.run_rest()
     assert "2 x 1.0.0" in workspace.ok("status", "fleet").out

@@ -13,6 +13,15 @@
 export PATH=/bin
 while read -r module; do insmod "$module" 2>/dev/null; done </modules
 
+# Busybox's findfs passes over whole disks where another disk has partitions; then the label of an ISO is read.
+seed_disk() {
+    findfs LABEL=cidata 2>/dev/null && return
+    for disk in /dev/vd?; do
+        [ "$(dd if="$disk" bs=1 skip=32808 count=6 2>/dev/null)" != cidata ] || { echo "$disk"; return; }
+    done
+    false
+}
+
 image='' data='' address='' gateway=''
 for word in $(cat /proc/cmdline); do
     case $word in
@@ -43,7 +52,7 @@ if [ -n "$data" ]; then
     export DATA_DIR=/data
 fi
 export WWW=/tmp/www
-if seed=$(findfs LABEL=cidata 2>/dev/null) && mkdir -p /seed $WWW && mount -o ro "$seed" /seed; then
+if seed=$(seed_disk) && mkdir -p /seed $WWW && mount -o ro "$seed" /seed; then
     cp -r /seed $WWW/seed
 fi
 [ ! -x /agent/start ] || /agent/start &

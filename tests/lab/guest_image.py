@@ -95,7 +95,7 @@ def make_disk_image(path: Path, version: str) -> Path:
 
 
 def _build(work: Path) -> None:
-    kernel_tree = _unpacked(_kernel_package(), work / "kernel")
+    kernel_tree = unpacked(_kernel_package(), work / "kernel")
     version = next((kernel_tree / "lib/modules").iterdir()).name
     files: dict[str, tuple[bytes, int]] = {
         "init": (GUEST_INIT.read_bytes(), 0o755),
@@ -108,7 +108,7 @@ def _build(work: Path) -> None:
     for path in order:
         files[f"modules.d/{path.name}"] = (path.read_bytes(), 0o644)
     files["modules"] = ("".join(f"/modules.d/{path.name}\n" for path in order).encode(), 0o644)
-    files |= _agent(_unpacked(AGENT_PACKAGE, work / "agent"))
+    files |= _agent(unpacked(AGENT_PACKAGE, work / "agent"))
     links = {f"bin/{name}": "busybox" for name in text(["busybox", "--list"]).split()}
     image = work / "image"
     image.mkdir()
@@ -127,7 +127,7 @@ def _kernel_package() -> str:
     raise LabError(f"{KERNEL_PACKAGE} is not in this machine's package lists; run `apt-get update`")
 
 
-def _unpacked(package: str, place: Path) -> Path:
+def unpacked(package: str, place: Path) -> Path:
     """Download a package without installing it, and unpack it."""
     place.mkdir()
     # apt-get downloads to the working directory, and gives up root for it where it can.

@@ -14,7 +14,7 @@ SAVED_POLICY=$POLICY.before-$PROGRAM
 LOCK=/run/lock/$PROGRAM.lock
 LOCK_TIMEOUT_S=600
 
-BASE="docker.io iptables iproute2 openssh-server openssh-client sudo debootstrap busybox-static docker-registry openssl strace util-linux zsh fish"
+BASE="docker.io iptables iproute2 openssh-server openssh-client sudo debootstrap busybox-static docker-registry openssl strace util-linux zsh fish curl jq git"
 LIBVIRT="libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils libvirt-dev pkg-config gcc kmod dnsmasq-base netcat-openbsd e2fsprogs"
 POSTGRES="postgresql postgresql-client"
 BROWSER="chromium chromium-driver"

@@ -7,11 +7,13 @@ no guest outlives it. Guests are emulated (TCG).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.lab.cache import cache_dir
@@ -208,6 +210,23 @@ class LibvirtLab:
         path = self.directory / "domain.xml"
         path.write_text(xml)
         self.virsh("define", str(path))
+
+    @contextlib.contextmanager
+    def network(self, name: str) -> Iterator[str]:
+        """A network of libvirt's own that gives addresses, as `default` does on a machine of one's own."""
+        prefix = self.address(1).rpartition(".")[0]
+        path = self.directory / "network.xml"
+        # Before it gives an address, dnsmasq would ask for seconds whether somebody has it.
+        path.write_text(f"""<network xmlns:dnsmasq='http://libvirt.org/schemas/network/dnsmasq/1.0'>
+          <name>{name}</name><bridge name='{self.slot.bridge}-2' stp='off'/>
+          <ip address='{prefix}.161' prefix='27'>
+            <dhcp><range start='{prefix}.162' end='{prefix}.180'/></dhcp></ip>
+          <dnsmasq:options><dnsmasq:option value='no-ping'/></dnsmasq:options></network>""")
+        self.virsh("net-create", str(path))
+        try:
+            yield name
+        finally:
+            self.virsh("net-destroy", name)
 
     def _copy_guest(self) -> None:
         """The cache may lie in a home that QEMU's user cannot enter."""

@@ -151,8 +151,11 @@ class Conformance:
     def test_a_lease_is_held_by_one_and_the_other_is_told_by_whom(self, store: Store) -> None:
         lease = store.acquire(FLEET, holder(), TTL_S)
         assert store.current(FLEET) == lease
-        with pytest.raises(LeaseHeld, match=r"run r1 \(apply\) of somebody on here, process 1, since 2026"):
+        with pytest.raises(
+            LeaseHeld, match=r"run r1 \(apply\) of somebody on here, process 1, since 2026"
+        ) as refused:
             store.acquire(FLEET, holder("r2", pid=2, started=22), TTL_S)
+        assert f"fleetctl unlock {FLEET} --id {lease.lease_id}" in refused.value.hint
         assert store.current(FLEET) == lease
 
     def test_leases_of_other_fleets_are_apart(self, store: Store) -> None:
