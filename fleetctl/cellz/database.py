@@ -25,8 +25,9 @@ _BUSY_TIMEOUT_S = 0.05
 # A cell is small and there are thousands: 256 KiB of pages each, not SQLite's 2 MiB.
 _CACHE_KIB = 256
 # Bytes in the WAL before it is checkpointed between batches; SQLite's own trigger would fsync in a commit. It is then
-# written over from its beginning, which needs no new blocks, and cut once it has grown to twice as much.
-CHECKPOINT_BYTES = 2 << 20
+# written over from its beginning, which needs no new blocks, and cut once it has grown to CUT_BYTES.
+CHECKPOINT_BYTES = 4 << 20
+CUT_BYTES = 3 * CHECKPOINT_BYTES
 # An append dirties three pages whatever their size, and the WAL takes whole pages: half of SQLite's default
 # halves what a checkpoint has to flush (docs/decisions/0702).
 _PAGE_BYTES = 2048
@@ -217,7 +218,7 @@ class CellDb:
     def recycle_wal(self) -> None:
         """Empty the WAL into the database file and begin it anew; a reader elsewhere leaves it for the next time."""
         size = self._wal_bytes()
-        cut = size > 2 * CHECKPOINT_BYTES
+        cut = size > CUT_BYTES
         busy, _, _ = self.conn.execute(
             f"PRAGMA wal_checkpoint({'TRUNCATE' if cut else 'RESTART'})"
         ).fetchone()

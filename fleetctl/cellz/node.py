@@ -56,7 +56,9 @@ class Node:
         self.open_cells: dict[str, Cell] = {}
         self.alarmed: dict[str, str] = {}
         self.draining = False
-        self.recycling = False
+        # Cells whose WAL is long, in the order in which that was seen.
+        self._long_wals: dict[Cell, None] = {}
+        self._recycling = False
         self.ship_first = settings.sync.mode == "commit"
         self.ship_later = settings.sync.mode == "interval"
         self.reads_inline = not self.ship_first
@@ -160,9 +162,21 @@ class Node:
         if cell.state is State.ABSENT and not cell.tenure.standing.seen_token:
             self.cells.pop(cell.id, None)
 
-    def recycled(self, _: object) -> None:
-        """Take note that a cell's WAL is short again; the next one may go."""
-        self.recycling = False
+    def wal_is_long(self, cell: Cell) -> None:
+        """Have a cell's WAL recycled, one after the other: they wait for one disk, and share a processor with the loop."""
+        self._long_wals[cell] = None
+        if not self._recycling:
+            self._recycle_next()
+
+    def _recycle_next(self, _: object = None) -> None:
+        self._recycling = False
+        while self._long_wals and not self._recycling:
+            cell = next(iter(self._long_wals))
+            del self._long_wals[cell]
+            recycled = cell.recycle_wal()
+            if recycled is not None:
+                self._recycling = True
+                recycled.add_done_callback(self._recycle_next)
 
     def opened(self, cell: Cell) -> None:
         """Take note of an open database."""

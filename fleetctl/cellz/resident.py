@@ -331,12 +331,14 @@ class Cell:
         self._writes += 1
         if self._writes >= _LOOK_AT_WAL_EVERY:
             self._writes = 0
-            node = self._node
-            # One at a time: they all wait for the same disk, and share a processor with the loop.
-            if self.db is not None and not node.recycling and self.db.wal_is_long():
-                node.recycling = True
-                recycled = self._enqueue(None, CellDb.recycle_wal, yielding=True)
-                recycled.add_done_callback(node.recycled)
+            if self.db is not None and self.db.wal_is_long():
+                self._node.wal_is_long(self)
+
+    def recycle_wal(self) -> asyncio.Future[None] | None:
+        """Begin to move a long WAL into the database, in its turn; None if it was put down or closed meanwhile."""
+        if self.db is None or self._closing or not self.db.wal_is_long():
+            return None
+        return self._enqueue(None, CellDb.recycle_wal, yielding=True)
 
     def _troubled(self, error: sqlite3.Error | OSError) -> CellzError:
         refused = told(self.id, error)
