@@ -196,10 +196,12 @@ def _run(uvicorn: Any, node: Node, sock: Any) -> int:
 
 def _config(uvicorn: Any, app: Any, settings: Settings) -> Any:
     """How the HTTP server is run."""
+    from fleetctl.cellz.joined import Protocol
+
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=Protocol,
         ws="websockets-sansio",
         lifespan="off",
         access_log=False,
