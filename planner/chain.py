@@ -155,7 +155,7 @@ def _bare(action: Action, substrate: str, *, running: bool, places: bool) -> Cha
     elif action is Action.REPLACE or (action is Action.RESTART and places):
         links = (*stop, *_OVER[substrate])
     elif action is Action.RESTART:
-        links = (START_AGAIN, VERIFY)
+        links = (*stop, START_AGAIN, VERIFY)
     elif action is Action.RELOAD:
         links = (RELOAD, VERIFY)
     elif action is Action.DESTROY:

@@ -124,7 +124,7 @@ def _change(plan: FleetPlan, change: Change, steps: list[Step], found: list[str]
         substrate = plan.specs[name].substrate if name in plan.specs else "host"
         allowed = _PLACE[substrate]
         if change.action == "restart":
-            allowed = (*allowed, "start verify")
+            allowed = (*allowed, "start verify", "stop start verify")
     if rest not in allowed:
         found.append(f"{name} is to {change.action}, and its steps are: {kinds or 'none'}")
         return

@@ -19,7 +19,7 @@ from planner.losses import losses
 from planner.observed import HealthState, NodeState, ObservedNode
 from planner.ordered import built
 from planner.recorded import RecordedNode
-from planner.sight import unseen
+from planner.sight import unseen, withdrawn
 from planner.situation import Findings, Situation
 from planner.spec import NodeSpec, ReleaseIdentity, fields
 from planner.trust import damaged, foreign
@@ -141,9 +141,10 @@ class Diff:
             action = _REPLACE if action is _REPLACE else _RESTART
         elif node.state is _PAUSED and action is _RELOAD:
             action = _RESTART  # a paused process reads nothing
-        elif action in (_NOOP, _RELOAD) and recorded is not None and recorded.drained:
+        elif action in (_NOOP, _RELOAD) and withdrawn(recorded.withdrawn_at if recorded else None, node):
             # A run ended between its drain and its stop: it runs, and nothing else would have it serve again.
             reasons += (Reason(code="drained", field="state", before="drained", after="running"),)
+            places = action is not _NOOP
             action = _RESTART
         elif action is _NOOP and not node.available:
             self._unhealthy.append(f"{desired.name} ({_state(node)})")

@@ -49,8 +49,8 @@ def make(
     its value. `seal` False leaves the id out: for a plan that is only looked at. A plan that must not be applied carries its refusals and no steps. Raises ManifestError for
     what is wrong in the manifests, with all findings, and FleetctlError for a fleet that is not there.
     """
-    drained = frozenset(n.uid for known in recorded.values() for n in known.nodes.values() if n.drained)
-    places, sights = index(observed, drained)
+    left = {n.uid: n for known in recorded.values() for n in known.nodes.values() if n.withdrawn_at}
+    places, sights = index(observed, left)
     errors: list[Findings] = []
     planned: dict[str, FleetPlan] = {}
     taken: dict[tuple[str, int], str] = {}

@@ -14,7 +14,8 @@ from planner.spec import NodeSpec
 class RecordedNode:
     """One node the ledger knows. A destroyed one stays as a tombstone (`destroyed`), its uid is never used again.
 
-    `drained`: it was told to serve no more, and neither stopped nor started since (a run was interrupted there).
+    `withdrawn_at` (RFC 3339) is when it was told to serve no more, by a hook or its drain, and neither stopped nor
+    started since: a run was interrupted there. `drained`: its drain agreed, so that it need not be asked again.
     """
 
     uid: str
@@ -26,6 +27,7 @@ class RecordedNode:
     spec: NodeSpec | None = None
     last_healthy: NodeSpec | None = None
     destroyed: bool = False
+    withdrawn_at: str | None = None
     drained: bool = False
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from planner.observed import HealthState, ObservedHost, ObservedNode, Snapshot
+from planner.recorded import RecordedNode
 
 DRAINED = "drained"
 
@@ -31,10 +34,19 @@ Places = dict[tuple[str, str], ObservedHost]
 """Hosts as observed, by name and substrate."""
 
 
-def index(snapshot: Snapshot, drained: frozenset[str] = frozenset()) -> tuple[Places, dict[str, Sight]]:
+def withdrawn(at: str | None, node: ObservedNode) -> bool:
+    """Whether a node that was told to serve no more `at` a time is still in that start; None: it never was told."""
+    if at is None or node.started_at is None:
+        return at is not None
+    return datetime.fromisoformat(node.started_at) <= datetime.fromisoformat(at)
+
+
+def index(
+    snapshot: Snapshot, recorded: Mapping[str, RecordedNode] | None = None
+) -> tuple[Places, dict[str, Sight]]:
     """The places of a snapshot, and by fleet what was seen there.
 
-    Nodes whose uids are in `drained` serve nobody, whatever their probes say.
+    `recorded` by uid: those that were drained and not started since serve nobody, whatever their probes say.
     """
     places: Places = {}
     fleets: dict[str, Sight] = {}
@@ -42,7 +54,8 @@ def index(snapshot: Snapshot, drained: frozenset[str] = frozenset()) -> tuple[Pl
         places[host.name, host.substrate] = host
         for found in host.nodes:
             node = found
-            if drained and node.uid in drained and node.available:
+            known = recorded.get(node.uid) if recorded else None
+            if known is not None and known.drained and node.available and withdrawn(known.withdrawn_at, node):
                 node = node.model_copy(update={"health": HealthState.UNKNOWN, "detail": DRAINED})
             sight = fleets.get(node.fleet)
             if sight is None:

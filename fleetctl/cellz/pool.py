@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol, TypeVar
@@ -110,7 +111,8 @@ class Pool:
     def _yield_and_work(self) -> None:
         if sys.platform == "linux":  # elsewhere a thread has no priority of its own
             own = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, own, os.getpriority(os.PRIO_PROCESS, own) + _YIELDING_NICE)
+            with suppress(OSError):  # a sandbox may forbid it; it is a courtesy
+                os.setpriority(os.PRIO_PROCESS, own, os.getpriority(os.PRIO_PROCESS, own) + _YIELDING_NICE)
         self._work(self._yielding)
 
     def _work(self, todo: SimpleQueue[Batch | None]) -> None:

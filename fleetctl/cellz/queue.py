@@ -81,8 +81,14 @@ class JobQueue:
         self._pool.submit(self._take)
 
     def _take(self) -> CellBatch:
-        """Return the next batch: what came since the last one was taken, up to BATCH_MAX jobs."""
-        return CellBatch(self, [self._jobs.popleft() for _ in range(min(BATCH_MAX, len(self._jobs)))])
+        """Return the next batch: what came since the last one was taken, up to BATCH_MAX jobs.
+
+        A yielding job is a batch of its own: those who wait are not served at its priority.
+        """
+        jobs = [self._jobs.popleft()]
+        while self._jobs and len(jobs) < BATCH_MAX and not (jobs[0].yielding or self._jobs[0].yielding):
+            jobs.append(self._jobs.popleft())
+        return CellBatch(self, jobs)
 
     def settle(self, batch: CellBatch) -> None:
         """Tell those who wait for a batch, and go on with what came meanwhile."""
@@ -114,7 +120,7 @@ class CellBatch:
         self.results: list[Any] = []
         light = queue.owner.light
         self.light = all(job.op is not None and light(job.op) for job in jobs)
-        self.yielding = not self.light and any(job.yielding for job in jobs)
+        self.yielding = jobs[0].yielding
 
     def run_here(self) -> bool:
         """Run the writes as one transaction on the loop; False if another process has the database locked."""

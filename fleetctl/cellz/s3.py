@@ -140,7 +140,8 @@ def _found_credentials() -> Callable[[], S3Credential]:
             "no credentials: set CELLZ_S3_ACCESS_KEY_ID and CELLZ_S3_SECRET_ACCESS_KEY, or a profile, role or "
             "environment of AWS"
         )
-    return Boto3CredentialProvider(session)
+    # The provider says that they live this long. Under five minutes it is asked for each call, and boto3 renews in time.
+    return Boto3CredentialProvider(session, ttl=timedelta(minutes=1))
 
 
 def _answer(text: str) -> Exception:

@@ -22,7 +22,7 @@ from fleetctl.engine.rollout import Identity, Rollout, build
 from fleetctl.engine.signals import heard
 from fleetctl.engine.tenancy import Tenancy
 from fleetctl.ledger import entries
-from fleetctl.ledger.ports import Head, Holder, Lease, Store
+from fleetctl.ledger.ports import Head, Holder, Lease, LeaseLost, Store
 from fleetctl.ledger.replay import Replayed, Run, replay
 from manifests.errors import ExitCode
 from planner.plan import FleetPlan, Plan, encode
@@ -132,6 +132,7 @@ def carry_out(
         resumed = (open_runs or {}).get(fleet.fleet)
         told = _started(engine, plan, document, command, approval, resumed=resumed is not None)
         result = _run(plan, fleet, told, engine, hands, tenancy, resumed, run)
+        tenancy.end(fleet.fleet)
         done.append(result)
         if result.exit_code is not ExitCode.OK:
             break
@@ -173,7 +174,10 @@ def _run(
     with heard(pool, engine.clock):
         try:
             loop = Loop(rollout, engine.store, tenancy, hands, pool, engine.clock, engine.observer)
-            loop.append((started,))
+            try:
+                loop.append((started,))
+            except LeaseLost as e:
+                return FleetResult(fleet.fleet, identity.run, "fenced", ExitCode.LOCKED, e.message)
             facts = {"run": identity.run, "command": started["command"], "resumed": resumed is not None}
             facts["done"] = standing.done(rollout)
             engine.observer.on_report(fleet.fleet, Report("run", None, f"run {identity.run}", facts=facts))

@@ -92,7 +92,7 @@ def _finish(rollout: Rollout, result: str, code: ExitCode, reason: str, out: lis
     rollout.finished = True
     counted = rollout.told or count(rollout)
     summary = f"{counted}; {reason}" if reason != "done" else counted
-    drained = sorted(n.name for n in rollout.nodes.values() if n.drained and n.running and not n.gone)
+    drained = sorted(n.name for n in rollout.nodes.values() if n.withdrawn and n.running and not n.gone)
     if drained:
         summary += f"; drained and not stopped: {', '.join(drained)}; the next plan restarts {'it' if len(drained) == 1 else 'them'}"
     out.append(Report("end", None, summary))

@@ -34,6 +34,7 @@ from fleetctl.ledger.operations import State
 from manifests.errors import ExitCode
 from planner.observed import Snapshot
 from planner.plan import StepKind
+from planner.sight import withdrawn
 
 
 def on_event(rollout: Rollout, event: Event) -> list[Effect]:
@@ -130,6 +131,8 @@ def absorb(rollout: Rollout, snapshot: Snapshot, begun_s: float) -> None:
             state.observed = found
             if not state.under_way:
                 state.running = found is not None and found.live
+        if found is not None and state.withdrawn_at and not withdrawn(state.withdrawn_at, found):
+            state.serves_again()
         available = found is not None and found.available and not state.drained
         # While steps of ours are under way, only the verify step may say that it is back.
         if not available or not state.under_way:

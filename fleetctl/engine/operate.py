@@ -199,9 +199,10 @@ def _performed(rollout: Rollout, state: StepState, outcome: Outcome, now_s: floa
     if isinstance(instance, str) and instance:
         node.instance = instance
     if kind is StepKind.START:
-        node.running, node.drained = True, False
+        node.running = True
+        node.serves_again()
     elif kind in DRAINING:
-        node.drained = True
+        node.withdrawn, node.drained = True, node.drained or kind is StepKind.DRAIN
     elif kind is StepKind.STOP:
         node.running = False
     elif kind is StepKind.DESTROY:

@@ -140,4 +140,4 @@ def _loses_more(fleet: FleetPlan, change: Change, node: ObservedNode | None) -> 
         return None
     kinds = [s.kind for s in fleet.steps if s.uid == change.uid]
     untold = [what for what in losses(node, kinds, data_lost=change.data_lost) if what not in change.losses]
-    return f"it would lose {', '.join(untold)}, of which the plan says nothing" if untold else None
+    return f"it would lose {', '.join(untold)}, which is not what the plan says" if untold else None

@@ -77,8 +77,9 @@ def _know(state: StepState, record: Record) -> None:
     if isinstance(instance, str) and instance:
         node.instance = instance
     if state.step.kind is StepKind.START:
-        node.running, node.drained = True, False
+        node.running = True
+        node.serves_again()
     elif state.step.kind in DRAINING:
-        node.drained = True
+        node.withdrawn, node.drained = True, node.drained or state.step.kind is StepKind.DRAIN
     elif state.step.kind in (StepKind.STOP, StepKind.DESTROY):
         node.running = False

@@ -64,7 +64,7 @@ def candidates(rollout: Rollout) -> tuple[list[NodeState], list[tuple[str, str]]
             closed.append(
                 (node.name, f"no declared way leads from {_version(node)} back to {node.before.version}")
             )
-        elif node.spec != node.before or not node.available or node.drained:
+        elif node.spec != node.before or not node.available or node.withdrawn:
             nodes.append(node)
     nodes.sort(key=lambda n: n.available)
     return nodes, closed
@@ -122,7 +122,8 @@ def _with_calls(
     """A step of the way back with the calls that belong before or behind it; a hook as `MOMENT:NUMBER`."""
     hooks, drain = spec.hooks, spec.drain
     if kind is StepKind.STOP and not node.drained:
-        calls = [f"{StepKind.PRE_DRAIN.value}:{n}" for n in range(len(hooks.pre_drain))]
+        again = 0 if node.withdrawn else len(hooks.pre_drain)
+        calls = [f"{StepKind.PRE_DRAIN.value}:{n}" for n in range(again)]
         drains = node.available and (drain.http is not None or drain.command is not None)
         return [*calls, *([StepKind.DRAIN.value] if drains else []), kind.value]
     placing = StepKind.DESTROY if StepKind.DESTROY in kinds else StepKind.CREATE

@@ -89,7 +89,8 @@ class NodeState:
 
     `counts`: it is one of those that the budgets are about; one that is to go is not. `under_way`: steps of it were begun and it is not done. `disrupted`: we took it down, and it is not back. `domains`
     are its failure domains, each with how many nodes of it may be down. `version_before`: what it ran when the plan
-    was made. `drained`: it was told to serve no more and agreed, and has not been started since.
+    was made. `withdrawn`: it was told to serve no more, by a hook or
+    its drain, and has not been started since; `drained`: its drain agreed. `withdrawn_at`: when, in an earlier run.
     """
 
     uid: str
@@ -117,7 +118,13 @@ class NodeState:
     failed: str = ""
     domains: tuple[tuple[str, int], ...] = ()
     version_before: str = ""
+    withdrawn: bool = False
     drained: bool = False
+    withdrawn_at: str | None = None
+
+    def serves_again(self) -> None:
+        """It was started, so that nothing it was told before counts."""
+        self.withdrawn, self.drained, self.withdrawn_at = False, False, None
 
 
 @dataclass(slots=True)
@@ -340,7 +347,9 @@ def build(
                 drifted=change.drift,
                 gone=known is not None and known.destroyed,
                 version_before="" if change.before is None else change.before.version,
+                withdrawn=known is not None and known.withdrawn_at is not None,
                 drained=known is not None and known.drained,
+                withdrawn_at=None if known is None else known.withdrawn_at,
             )
         )
     for uid, known in recorded.items():
@@ -354,7 +363,9 @@ def build(
                     generation=known.generation,
                     spec=known.spec,
                     before=known.last_healthy,
+                    withdrawn=known.withdrawn_at is not None,
                     drained=known.drained,
+                    withdrawn_at=known.withdrawn_at,
                 )
             )
     for step in plan.steps:

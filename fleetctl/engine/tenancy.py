@@ -33,21 +33,24 @@ class Tenancy:
         return self._leases[fleet]
 
     def keep(self, fleet: str) -> None:
-        """Renews what is due. Raises LeaseLost for this fleet; another one hears of it at its turn."""
-        now_s = self._clock.monotonic()
-        for name, lease in self._leases.items():
+        """Renews what is due, this fleet's first. Raises LeaseLost or StateError for it; others hear at their turn."""
+        for name in sorted(self._leases, key=lambda name: name != fleet):
+            now_s, lease = self._clock.monotonic(), self._leases[name]
             if now_s - self._renewed_s[name] < lease.ttl_s / RENEWALS_PER_TTL:
                 continue
             self._renewed_s[name] = now_s
             try:
                 self._leases[name] = self._store.renew(lease)
-            except LeaseLost:
+            except (LeaseLost, StateError):
                 if name == fleet:
                     raise
 
+    def end(self, fleet: str) -> None:
+        """Releases the lease of a fleet whose part is over, if the state can be written."""
+        with suppress(StateError):
+            self._store.release(self._leases.pop(fleet))
+
     def give_back(self) -> None:
         """Releases all. A state that cannot be written keeps them; then their holder counts as dead when it ends."""
-        while self._leases:
-            _, lease = self._leases.popitem()
-            with suppress(StateError):
-                self._store.release(lease)
+        for fleet in reversed(list(self._leases)):
+            self.end(fleet)

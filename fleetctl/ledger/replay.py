@@ -88,6 +88,7 @@ class _Node:
     spec: Mapping[str, Any] | None = None
     last_healthy: Mapping[str, Any] | None = None
     destroyed: bool = False
+    withdrawn_at: str | None = None
     drained: bool = False
 
 
@@ -162,11 +163,13 @@ class _Fold:
         node = self.nodes.get(record.uid or "")
         if node is None:
             return
+        if record.state is not State.SUCCEEDED:
+            return  # a node that refused its drain serves on, and is asked again before it is stopped
         if record.effect in LEAVES:
-            # A node that refused serves on, and is asked again before it is stopped.
-            node.drained = node.drained or record.state is State.SUCCEEDED
-        elif record.effect in ENDS_DRAIN and record.state is State.SUCCEEDED:
-            node.drained = False
+            node.withdrawn_at = entry["at"]
+            node.drained = node.drained or record.effect == StepKind.DRAIN.value
+        elif record.effect in ENDS_DRAIN:
+            node.withdrawn_at, node.drained = None, False
 
     def node_placed(self, entry: Entry) -> None:
         before = self.nodes.get(entry["uid"])
@@ -248,6 +251,7 @@ class _Fold:
                 spec=spec(n.spec),
                 last_healthy=spec(n.last_healthy),
                 destroyed=n.destroyed,
+                withdrawn_at=n.withdrawn_at,
                 drained=n.drained,
             )
 

@@ -152,7 +152,6 @@ def test_a_node_left_drained_by_an_interrupt_is_told_and_restarted_by_the_next_a
     assert [ask(p, "/pid") for p in hooked.ports[:2]] == before
 
     want(hooked, "1.0.0")
-    fleet.write_text(fleet.read_text().replace(", http: {path: /drain}, until: {http: {path: /health}}", ""))
     plan = hooked.run("plan", ".", "--detailed-exitcode")
     assert plan.code == 2, str(plan)
     assert "web-0 will be restarted" in plan.out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -253,6 +254,29 @@ def test_given_keys_are_not_mixed_with_another_identitys_token(monkeypatch: pyte
     found = asked(key_id="", secret="")
     assert b"Credential=temporary/" in found
     assert b"x-amz-security-token: of-the-role" in found
+
+
+def test_found_keys_are_asked_for_anew_so_that_they_are_renewed_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """boto3 renews them when they are asked for, and knows when they end."""
+    import boto3
+    from botocore.credentials import Credentials
+
+    class Renewed(Credentials):  # type: ignore[misc]
+        asked = 0
+
+        def get_frozen_credentials(self) -> object:
+            Renewed.asked += 1
+            return super().get_frozen_credentials()
+
+    monkeypatch.setattr(boto3.Session, "get_credentials", lambda _: Renewed("k", "s"))
+    blobs = S3Blobs("b", endpoint="http://127.0.0.1:9", region="r", key_id="", secret="")
+    until = time.monotonic() + 60
+    while Renewed.asked < 3 and time.monotonic() < until:  # it keeps them for a tenth of a second
+        with pytest.raises(Unanswered):
+            blobs.get("k")
+    assert Renewed.asked >= 3
 
 
 def test_a_large_file_goes_and_comes_whole(blobs: Blobs) -> None:

@@ -88,6 +88,17 @@ def test_what_nobody_waits_for_gives_way_to_the_rest() -> None:
     assert yielding.nice > heavy.nice
 
 
+def test_what_nobody_waits_for_is_done_where_priorities_are_forbidden_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", forbidden)
+    (work,) = run(lambda: Work(False, yielding=True))
+    assert work.ran_in not in (None, threading.main_thread())
+
+
 def test_what_would_have_to_wait_for_a_lock_goes_to_a_thread() -> None:
     (work,) = run(lambda: Work(True, locked=True))
     assert work.ran_in not in (None, threading.main_thread())

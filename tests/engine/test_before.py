@@ -103,7 +103,9 @@ def test_what_would_be_lost_and_was_not_told_makes_a_plan_stale(room: Room) -> N
     nodes["web-1"].losses = (Loss(by="end", what="its firmware's variables"),)
     nodes["web-0"].losses = (Loss(by="start", what="its saved state"),)
     before = room.world.versions()
-    with pytest.raises(StaleError, match="web-0: it would lose its saved state, of which the plan says"):
+    with pytest.raises(
+        StaleError, match="web-0: it would lose its saved state, which is not what the plan says"
+    ):
         room.apply(plan)
     assert room.world.versions() == before
     nodes["web-0"].losses = ()

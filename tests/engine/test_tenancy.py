@@ -8,7 +8,7 @@ import pytest
 
 from executors.clock import SystemClock
 from fleetctl.engine.tenancy import LEASE_TTL_S, Tenancy
-from fleetctl.ledger.ports import LeaseHeld, LeaseLost
+from fleetctl.ledger.ports import Lease, LeaseHeld, LeaseLost, StateError
 from fleetctl.stores.memory import MemoryStore
 from fleetctl.stores.processes import SystemProcesses, this_process
 
@@ -71,3 +71,37 @@ def test_a_lease_lost_while_its_fleet_waits_stops_nobody_else(clock: Hours, stor
         tenancy.keep("second")
     tenancy.give_back()
     assert store.current("first") is None
+
+
+def test_trouble_with_the_lease_of_a_fleet_that_waits_does_not_cut_off_another(
+    clock: Hours, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenancy = Tenancy(store, clock)
+    for fleet in ("first", "second"):
+        tenancy.acquire(fleet, US)
+    asked: list[str] = []
+    renew = store.renew
+
+    def troubled(lease: Lease) -> Lease:
+        asked.append(lease.fleet)
+        if lease.fleet == "first":
+            raise StateError("no answer")
+        return renew(lease)
+
+    monkeypatch.setattr(store, "renew", troubled)
+    clock.now_s += LEASE_TTL_S / 2
+    tenancy.keep("second")
+    assert asked == ["second", "first"], "the fleet under way comes first"
+    clock.now_s += LEASE_TTL_S / 2
+    with pytest.raises(StateError):
+        tenancy.keep("first")
+
+
+def test_a_fleet_whose_part_is_over_is_free_for_others(clock: Hours, store: MemoryStore) -> None:
+    tenancy = Tenancy(store, clock)
+    for fleet in ("first", "second"):
+        tenancy.acquire(fleet, US)
+    tenancy.end("first")
+    assert store.acquire("first", ELSEWHERE, LEASE_TTL_S).epoch == 2
+    tenancy.give_back()
+    assert store.current("first") is not None

@@ -91,7 +91,9 @@ def test_a_node_that_was_told_to_drain_is_drained_until_it_is_stopped(
         for effect, state in moves
     ]
     recorded = told(STARTED, entries.node_placed("u1", "web-0", "web", 1, SPEC), *bodies).recorded
-    assert recorded.nodes["u1"].drained is drained
+    node = recorded.nodes["u1"]
+    assert (node.withdrawn_at is not None) is drained
+    assert node.drained is (drained and ("drain", State.SUCCEEDED) in moves)
 
 
 def test_a_run_without_an_end_was_cut_off_and_names_what_is_open() -> None:

@@ -134,6 +134,7 @@ class Real:
     lineage: str = LINEAGE
     values: dict[str, str] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
+    started_at: str | None = None
 
     @property
     def available(self) -> bool:
@@ -193,6 +194,7 @@ class World:
             health=n.health,
             port=n.spec.port,
             losses=n.losses,
+            started_at=n.started_at,
         )
 
     def ledger(self) -> dict[str, Recorded]:
@@ -253,6 +255,8 @@ class World:
             case StepKind.START:
                 assert node is not None
                 node.state, node.health = NodeState.RUNNING, HealthState.UNKNOWN
+                if step.uid in recorded:
+                    recorded[step.uid] = replace(recorded[step.uid], withdrawn_at=None, drained=False)
             case StepKind.STOP:
                 assert node is not None
                 node.state, node.health = NodeState.STOPPED, HealthState.UNKNOWN

@@ -11,7 +11,7 @@ from manifests.address import Address, GroupAddress, HostAddress, NodeAddress
 from manifests.manifest import Manifests
 from manifests.schema.compatibility import Compatibility
 from planner.observed import HealthState, NodeState
-from tests.planner.fleets import World, compatibility, fleet, group, host, manifests
+from tests.planner.fleets import NOW, World, compatibility, fleet, group, host, manifests
 
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "2.0.0")
 HOSTS = ("h0", "h1", "h2")
@@ -175,7 +175,7 @@ def _suffer(draw: st.DrawFn, world: World) -> None:
                 recorded[uid] = replace(recorded[uid], spec=spec)
             case "drained":
                 recorded = world.recorded[node.fleet]
-                recorded[uid] = replace(recorded[uid], drained=True)
+                recorded[uid] = replace(recorded[uid], withdrawn_at=NOW, drained=draw(st.booleans()))
             case _:
                 pass
     if draw(st.sampled_from((False, False, False, True))):

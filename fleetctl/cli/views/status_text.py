@@ -16,6 +16,7 @@ from fleetctl.ledger.replay import Run
 from planner.drift import changes
 from planner.observed import NodeState, ObservedNode, Snapshot
 from planner.recorded import Recorded, RecordedNode
+from planner.sight import DRAINED, withdrawn
 from planner.spec import RELEASE_FIELDS
 
 FORMAT_VERSION = "1.1"
@@ -122,6 +123,9 @@ def fleet_status(
 def _of_observed(host: str, node: ObservedNode, recorded: Recorded, root: str | None) -> NodeStatus:
     known = recorded.nodes.get(node.uid)
     detail = node.detail
+    left = known is not None and known.drained and withdrawn(known.withdrawn_at, node)
+    if left:
+        detail = DRAINED
     if node.exit_code is not None and not detail:
         detail = f"exit code {node.exit_code}"
     return NodeStatus(
@@ -135,7 +139,7 @@ def _of_observed(host: str, node: ObservedNode, recorded: Recorded, root: str | 
         port=node.port,
         started_at=node.started_at,
         instance=node.instance,
-        available=node.available,
+        available=node.available and not left,
         detail=detail,
         recorded=known is not None and not known.destroyed,
         drift=_drift(node, known, root),
