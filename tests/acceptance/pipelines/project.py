@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import subprocess
-import tarfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,10 @@ class Project:
     def unpacked(self, target: Path) -> Path:
         """The files of the commit without the repository, as GitHub's runner fetches an action."""
         archive = subprocess.run(
-            ["git", "archive", "--format=tar", self.commit], cwd=self.path, check=True, capture_output=True
+            ["git", "archive", "--format=zip", self.commit], cwd=self.path, check=True, capture_output=True
         )
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-            tar.extractall(target, filter="data")
+        with zipfile.ZipFile(io.BytesIO(archive.stdout)) as files:
+            files.extractall(target)
         return target
 
 
