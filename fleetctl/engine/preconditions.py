@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fleetctl.engine.errors import RunWaiting, UnknownOutcome
 from fleetctl.engine.gates import stale
@@ -112,6 +112,9 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
     found = []
     begun: set[str] = set()
     changes = {change.uid: change for change in fleet.changes}
+    kinds: dict[str, set[StepKind]] = {}
+    for step in fleet.steps:
+        kinds.setdefault(step.uid or "", set()).add(step.kind)
     for step in fleet.steps:
         if step.uid is None or step.uid in begun:
             continue
@@ -123,7 +126,7 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
         if step.host in silent:
             continue
         there = seen.get(step.uid)
-        why = stale(step.precondition, there) or _loses_more(fleet, changes[step.uid], there)
+        why = stale(step.precondition, there) or _loses_more(changes[step.uid], kinds[step.uid], there)
         if why is not None:
             found.append(f"{step.node}: {why}")
     if found:
@@ -134,10 +137,9 @@ def fresh(fleet: FleetPlan, recorded: Recorded, hands: Hands) -> None:
         )
 
 
-def _loses_more(fleet: FleetPlan, change: Change, node: ObservedNode | None) -> str | None:
+def _loses_more(change: Change, kinds: Collection[StepKind], node: ObservedNode | None) -> str | None:
     """What would go for good with a node that the plan did not tell: it came since, a snapshot for example."""
     if node is None or not node.losses:
         return None
-    kinds = [s.kind for s in fleet.steps if s.uid == change.uid]
     untold = [what for what in losses(node, kinds, data_lost=change.data_lost) if what not in change.losses]
     return f"it would lose {', '.join(untold)}, which is not what the plan says" if untold else None
