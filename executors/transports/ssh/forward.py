@@ -104,7 +104,8 @@ class Forward:
         with contextlib.suppress(OSError, EOFError):
             _pump(local, channel)
         local.close()
-        channel.close()
+        with contextlib.suppress(OSError, EOFError):  # the connection may have ended first
+            channel.close()
 
 
 def _pump(local: socket.socket, channel: paramiko.Channel) -> None:

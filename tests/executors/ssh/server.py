@@ -41,12 +41,18 @@ class Server(paramiko.ServerInterface):
         self._listener = socket.create_server((self.address, 0), family=family)
         self.port = int(self._listener.getsockname()[1])
         self._transports: list[paramiko.Transport] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def known_hosts_line(self) -> str:
         return f"[{self.address}]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
 
     def close(self) -> None:
+        # Only this wakes the thread that waits in accept(): left there, it may go on with a descriptor of that number
+        # that belongs to somebody else by then.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join(10)
         self._listener.close()
         for transport in self._transports:
             transport.close()
