@@ -228,10 +228,10 @@ class LibvirtDriver(LibvirtReader):
         domain = held.domain(self._connection.get()) if written is not None else None
         if written is None or domain is None:
             return settled(operation, None)
-        # A saved state would go on with what ran when it was saved, not with what is placed now.
         # A create that was cut off may have come only as far as the definition.
         if definition.domain_of(operation.spec).autostart and not domain.autostart():
             domain.setAutostart(1)
+        # A saved state would go on with what ran when it was saved, not with what is placed now.
         flags = 0 if self._kind else self._libvirt.VIR_DOMAIN_START_FORCE_BOOT
         error = None
         try:

@@ -16,9 +16,9 @@ from random import Random
 
 import pytest
 
+from tests.acceptance.cli import free_ports
 from tests.acceptance.remote.fleet import VERSIONS, Fleet, engine, in_containers
 from tests.lab.docker_engine import DockerEngine
-from tests.lab.process import free_port
 
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SEED = int(os.environ.get("SEED", "3000"))
@@ -30,7 +30,7 @@ RUN = re.compile(r" run [0-9a-f]{32}")
 def fleet(docker_engine: DockerEngine, tmp_path: Path) -> Iterator[Fleet]:
     """Three containers, named after the test's folder so that no other test's are taken for them."""
     place = engine("box", docker_engine.url)
-    made = Fleet(tmp_path / "kills", "kills", [place], [in_containers("web", ["box"], free_port(), 3)])
+    made = Fleet(tmp_path / "kills", "kills", [place], [in_containers("web", ["box"], free_ports(3), 3)])
     try:
         yield made
     finally:
